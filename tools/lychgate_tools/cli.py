@@ -1,0 +1,102 @@
+"""`lychgate`: one entry, one module per subcommand, one table of them.
+
+A subcommand is a module with `add_parser(subparsers)` and `run(args) -> int`, where
+`args.command` is its name. Only the module that the command line names is imported, so that
+`lychgate --help` stays fast; add a command by adding one line to `COMMANDS`.
+
+Exit codes are those of `ui.ExitCode`; an interrupt ends with 130 and one line.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import signal
+import sys
+from collections.abc import Sequence
+from types import FrameType
+from typing import NoReturn
+
+from lychgate_tools.ui import ExitCode, UserError, nearest
+
+COMMANDS: dict[str, tuple[str, str]] = {
+    "check": ("lychgate_tools.check", "model-check the TLA+ spec and compare with its manifest"),
+}
+"""Name: module and one line of help."""
+
+_EXIT_CODES = """exit codes:
+  0 all well   1 a check fell short   2 could not be measured here
+  3 fault of adapter, tool or environment   4 usage   130 interrupted"""
+
+
+class _Parser(argparse.ArgumentParser):
+    """Ends with our usage code instead of argparse's 2, in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UserError(f"{message} (see {self.prog} --help)", ExitCode.USAGE)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one subcommand. Every way out is an exit code; nothing escapes as a traceback on purpose."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    previous = signal.getsignal(signal.SIGTERM)
+    try:
+        signal.signal(signal.SIGTERM, _terminate)
+    except ValueError:  # not the main thread: whoever embeds us owns the signals
+        previous = None
+    try:
+        return _run(arguments)
+    except UserError as error:
+        print(f"lychgate: {error.message}", file=sys.stderr)
+        return error.code
+    except KeyboardInterrupt:
+        print("lychgate: interrupted", file=sys.stderr)
+        return ExitCode.INTERRUPTED
+    except BrokenPipeError:  # the reader of our output went away: nothing is left to say
+        sys.stderr.close()
+        return ExitCode.FAULT
+    finally:
+        if previous is not None:
+            signal.signal(signal.SIGTERM, previous)
+
+
+def _run(arguments: list[str]) -> int:
+    named = next((word for word in arguments if not word.startswith("-")), None)
+    if named is not None and named not in COMMANDS:
+        hint = nearest(named, COMMANDS) or f"; there are: {', '.join(sorted(COMMANDS))}"
+        raise UserError(f"no command named {named!r}{hint}", ExitCode.USAGE)
+    parser = build_parser(named)
+    if named is None and not arguments:
+        parser.print_help()
+        return ExitCode.USAGE
+    args = parser.parse_args(arguments)
+    if named is None:
+        raise UserError("name a command (see lychgate --help)", ExitCode.USAGE)
+    result: int = importlib.import_module(COMMANDS[named][0]).run(args)
+    return result
+
+
+def build_parser(named: str | None) -> argparse.ArgumentParser:
+    """The parser with all commands listed, and the options of `named` alone."""
+    parser = _Parser(
+        prog="lychgate",
+        description="Crash-safe deferred tasks: model checks, conformance and their tools.",
+        epilog=f"example:\n  lychgate check\n\n{_EXIT_CODES}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=_Parser)
+    for name, (module, summary) in COMMANDS.items():
+        if name == named:
+            importlib.import_module(module).add_parser(subparsers)
+        else:
+            subparsers.add_parser(name, help=summary)
+    return parser
+
+
+def _terminate(signum: int, frame: FrameType | None) -> None:
+    """SIGTERM takes the same way out as Ctrl-C, so that children are ended either way."""
+    raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    sys.exit(main())
