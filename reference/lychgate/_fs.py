@@ -37,7 +37,26 @@ class Status:
     gid: int
 
 
-class Fs(Protocol):
+class Facts(Protocol):
+    """What a program may know of the world without taking a step."""
+
+    def resolve(self, path: str) -> str:
+        """The absolute path with every symlink followed, existing or not (D27, W14)."""
+
+    def now(self) -> float:
+        """Wall-clock time."""
+
+    def random(self, size: int) -> bytes:
+        """`size` unpredictable bytes."""
+
+    def pid(self) -> int:
+        """The process id; a change tells an object that it was carried through a fork (D23)."""
+
+    def boot(self) -> str:
+        """An id that is new after every host crash, at most 48 ASCII characters."""
+
+
+class Fs(Facts, Protocol):
     """One method, one call. Sizes and offsets are bytes, times are seconds since the Unix epoch."""
 
     def open(self, path: str, mode: OpenMode) -> int:
@@ -93,18 +112,3 @@ class Fs(Protocol):
 
     def sleep(self, seconds: float) -> None:
         """Let `seconds` pass. The only call that waits for something other than the disk (D14)."""
-
-    def resolve(self, path: str) -> str:
-        """The absolute path with every symlink followed, existing or not (D27, W14)."""
-
-    def now(self) -> float:
-        """Wall-clock time."""
-
-    def random(self, size: int) -> bytes:
-        """`size` unpredictable bytes."""
-
-    def pid(self) -> int:
-        """The process id; a change tells an object that it was carried through a fork (D23)."""
-
-    def boot(self) -> str:
-        """An id that is new after every host crash; `""` where the system has none."""

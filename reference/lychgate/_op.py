@@ -7,18 +7,30 @@ there is no second place where it could differ.
 A program is an `async def` that awaits ops. Awaiting an op suspends the program, hands the op to
 whoever drives it (`_drive.py`, or the crash lab) and resumes with the op's result or error. The
 program itself never touches the file system, which is why a crash can be put between any two steps.
+
+Clean-up (`with_undo`, `with_release`) is made of steps as well. A crash runs none of them: closing a suspended
+coroutine raises GeneratorExit, and no program awaits anything on that path.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator
 from typing import Any, ClassVar, Generic, TypeVar, final
 
 from lychgate._fs import Fs
 
 R_co = TypeVar("R_co", covariant=True)
 R = TypeVar("R")
+
+
+class StepError(Exception):
+    """A step's call failed with `cause`; programs turn it into a `StorageError` for their caller."""
+
+    def __init__(self, action: str, cause: OSError) -> None:
+        super().__init__(action, cause)
+        self.action = action
+        self.cause = cause
 
 
 class Op(ABC, Generic[R_co]):
@@ -41,9 +53,36 @@ class Op(ABC, Generic[R_co]):
 
     @final
     def __await__(self) -> Generator[Op[Any], Any, R_co]:
-        result: R_co = yield self
+        try:
+            result: R_co = yield self
+        except OSError as cause:
+            raise StepError(self.action, cause) from cause
         return result
 
 
 Program = Coroutine[Op[Any], Any, R]
 """What an `async def` over ops gives: yields ops, is sent their results, returns an `R`."""
+
+
+async def with_undo(body: Program[R], undo: Callable[[], Program[None]]) -> R:
+    """Run `body`; if it fails or is cancelled, run `undo`. A crash runs nothing.
+
+    An error of `undo` never hides the error of `body`.
+    """
+    try:
+        return await body
+    except GeneratorExit:
+        raise
+    except BaseException:
+        try:
+            await undo()
+        except StepError:
+            pass  # the body's error is the one the caller must see
+        raise
+
+
+async def with_release(body: Program[R], release: Callable[[], Program[None]]) -> R:
+    """Run `body`, then `release`: on success, on error, on cancellation, but not in a crash."""
+    result = await with_undo(body, release)
+    await release()
+    return result

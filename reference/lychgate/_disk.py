@@ -1,0 +1,328 @@
+"""`Disk`: the facade of the seven methods over a WAL and a dead-task store (D2, D3).
+
+`DiskPrograms` is the backend as programs; `Disk` drives them in the calling thread, `aio.Disk`
+under asyncio, the crash lab on a simulated disk. A backend schedules nothing and owns no timer
+(D1): what needs time is done by `tick`, by the next call that is past due, and by `close`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from pathlib import PurePath
+from types import TracebackType
+from typing import Self, TypeVar
+
+from lychgate._dead import DeadStore
+from lychgate._directory import make_directory
+from lychgate._drive import Observer, run
+from lychgate._errors import (
+    ClosedError,
+    ConfigError,
+    DeadTasksLockTimeout,
+    Refused,
+    StorageError,
+)
+from lychgate._fs import Facts
+from lychgate._ids import TaskIds
+from lychgate._lines import is_valid
+from lychgate._names import check_prefix
+from lychgate._op import Program, StepError, with_release
+from lychgate._osfs import OsFs
+from lychgate._records import (
+    JSON,
+    Codec,
+    DeadTask,
+    WalAdd,
+    check_id,
+    dead_line,
+    decode_payload,
+    describe_error,
+    id_text,
+    parse_dead,
+    parse_wal,
+    record_id,
+    wal_add_line,
+)
+from lychgate._stats import Stats
+from lychgate._wal import Wal
+
+R = TypeVar("R")
+
+PATH = "storage"
+PREFIX = "deferred-"
+FSYNC_FREQUENCY_S = 0.5
+
+PendingTask = tuple[str, object, float | None]
+"""Task id, task (or `Undecodable`), and when it is to run (seconds since the Unix epoch) or None."""
+
+
+class DiskPrograms:
+    """The disk backend as programs over ops; every method but `__init__` and `stats` is one."""
+
+    def __init__(
+        self, path: str | PurePath, prefix: str, fsync_frequency: float, codec: Codec, facts: Facts
+    ) -> None:
+        self._directory = facts.resolve(_check_path(path))  # once: chdir does not move it (W14)
+        prefix = check_prefix(prefix)
+        self._codec = codec
+        self._facts = facts
+        self._stats = Stats()
+        self._ids = TaskIds(facts)
+        self._wal = Wal(
+            self._directory, prefix, _check_frequency(fsync_frequency), facts, self._ids, self._stats
+        )
+        self._dead = DeadStore(self._directory, prefix, facts, self._stats)
+        self._closed = False
+
+    async def open(self) -> None:
+        """Make the directory and the dead-task store, and take over what dead processes left."""
+        try:
+            await make_directory(self._directory)
+        except StepError as error:
+            raise StorageError(error.action, error.cause, self._directory, True) from error.cause
+        try:
+            await self._dead.prepare()
+        except DeadTasksLockTimeout:
+            pass  # whoever holds the lock prepares the store; each change looks again (D9)
+        await self._wal.start()
+
+    async def add_task(
+        self, task: object, publish_at: float | None = None, task_id: str | None = None
+    ) -> str:
+        self._check_open()
+        key = self._ids.next() if task_id is None else check_id(task_id)
+        await self._wal.add(key, wal_add_line(self._codec, key, task, publish_at))
+        return key
+
+    async def remove_task(self, task_id: str) -> None:
+        self._check_open()
+        await self._wal.remove(check_id(task_id))
+
+    async def pending_tasks(self) -> list[PendingTask]:
+        self._check_open()
+        found: list[PendingTask] = []
+
+        def visit(line: bytes) -> None:
+            record = parse_wal(line[9:-1]) if is_valid(line[:-1]) else None
+            if isinstance(record, WalAdd):
+                task = decode_payload(self._codec, record.payload)
+                found.append((record.task_id, task, record.publish_at))
+            else:
+                self._stats.count("wal_lines_skipped")
+
+        await self._wal.pending(visit)
+        return found
+
+    async def add_dead_task(
+        self, task_id: str, context: object, exception: object, task_class: str, attempts: int
+    ) -> None:
+        self._check_open()
+        error_class, error_message = describe_error(exception)
+        dead = DeadTask(
+            task_id=check_id(task_id),
+            task_class=str(task_class),
+            attempts=_whole("attempts", attempts),
+            context=context,
+            error_class=error_class,
+            error_message=error_message,
+            failed_at=self._facts.now(),
+            enqueued_at=_enqueued_at(context),
+        )
+        await self._dead.add(dead_line(self._codec, dead))
+
+    async def list_dead_tasks(self, limit: int | None = None, offset: int = 0) -> list[DeadTask]:
+        self._check_open()
+        wanted = None if limit is None else _whole("limit", limit)
+        to_skip = _whole("offset", offset)
+        found: list[DeadTask] = []
+
+        def visit(body: bytes) -> bool:
+            nonlocal to_skip
+            if record_id(body) is None:
+                self._stats.count("dead_lines_skipped")
+            elif to_skip:
+                to_skip -= 1
+            elif (dead := parse_dead(self._codec, body)) is None:
+                self._stats.count("dead_lines_skipped")
+            else:
+                found.append(dead)
+            return len(found) != wanted
+
+        if wanted != 0:
+            await self._dead.scan(visit)
+        return found
+
+    async def find_dead_task(self, task_id: str) -> DeadTask | None:
+        self._check_open()
+        key = id_text(check_id(task_id))
+        newest: DeadTask | None = None
+
+        def visit(body: bytes) -> bool:
+            nonlocal newest
+            if record_id(body) == key:
+                newest = parse_dead(self._codec, body) or newest
+            return True
+
+        await self._dead.scan(visit)
+        return newest
+
+    async def remove_dead_tasks(self, task_ids: Iterable[str]) -> int:
+        self._check_open()
+        if isinstance(task_ids, str):
+            raise Refused("task_ids is a collection of ids; put the one id into a list")
+        return await self._dead.remove(frozenset(id_text(check_id(key)) for key in task_ids))
+
+    async def tick(self, now: float) -> float | None:
+        self._check_open()
+        return await self._wal.tick(now)
+
+    async def sync(self) -> None:
+        self._check_open()
+        await self._wal.sync()
+
+    def stats(self) -> dict[str, int]:
+        return self._stats.snapshot()
+
+    async def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            await with_release(self._wal.close(), self._dead.close)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ClosedError("this backend was closed; open a new one")
+
+
+class Disk:
+    """A durable task store in a directory.
+
+    path             the directory; made if missing
+    prefix           the start of every file name; backends with different prefixes may share a path
+    fsync_frequency  seconds between fsyncs of the WAL; 0 makes every call durable before it returns
+    codec            how tasks and contexts become bytes; JSON values by default
+
+    Threads, several objects and several processes may use one path and prefix at once. A crash of
+    the process loses nothing that a call returned for; a crash of the host may lose the WAL changes
+    of the last `fsync_frequency` seconds, and never a dead task (W3, D17).
+    """
+
+    def __init__(
+        self,
+        path: str | PurePath = PATH,
+        prefix: str = PREFIX,
+        fsync_frequency: float = FSYNC_FREQUENCY_S,
+        *,
+        codec: Codec = JSON,
+        observe: Observer | None = None,
+    ) -> None:
+        self._fs = OsFs()
+        self._observe = observe
+        self._programs = DiskPrograms(path, prefix, fsync_frequency, codec, self._fs)
+        try:
+            self._run(self._programs.open())
+        except BaseException:
+            self._fs.close_all()  # with the descriptors go the locks
+            raise
+
+    def _run(self, program: Program[R]) -> R:
+        return run(program, self._fs, self._observe)
+
+    def add_task(
+        self, task: object, publish_at: float | None = None, task_id: str | None = None
+    ) -> str:
+        """Store a task, to run at `publish_at` or at once; its id. A known id is replaced (U2).
+
+        Raises Refused (nothing written) and StorageError.
+        """
+        return self._run(self._programs.add_task(task, publish_at, task_id))
+
+    def remove_task(self, task_id: str) -> None:
+        """Forget a task; an unknown id changes nothing (W10). Raises StorageError."""
+        self._run(self._programs.remove_task(task_id))
+
+    def pending_tasks(self) -> list[PendingTask]:
+        """Every live task of the files that this process owns (W7). Raises StorageError."""
+        return self._run(self._programs.pending_tasks())
+
+    def add_dead_task(
+        self, task_id: str, context: object, exception: object, task_class: str, attempts: int
+    ) -> None:
+        """Store a dead task; it is durable when this returns (D17).
+
+        `exception` is kept as class name and text, `context` as a value of the codec. Raises Refused,
+        DeadTasksLockTimeout (both: nothing written) and StorageError.
+        """
+        self._run(
+            self._programs.add_dead_task(task_id, context, exception, task_class, attempts)
+        )
+
+    def list_dead_tasks(self, limit: int | None = None, offset: int = 0) -> list[DeadTask]:
+        """A page of dead tasks in file order (D16). Raises DeadTasksLockTimeout, StorageError."""
+        return self._run(self._programs.list_dead_tasks(limit, offset))
+
+    def find_dead_task(self, task_id: str) -> DeadTask | None:
+        """The newest dead task of this id (D26). Raises DeadTasksLockTimeout, StorageError."""
+        return self._run(self._programs.find_dead_task(task_id))
+
+    def remove_dead_tasks(self, task_ids: Iterable[str]) -> int:
+        """Drop every record of these ids; how many ids were there (D12).
+
+        Durable when this returns. Raises DeadTasksLockTimeout (nothing changed) and StorageError.
+        """
+        return self._run(self._programs.remove_dead_tasks(task_ids))
+
+    def tick(self, now: float) -> float | None:
+        """fsync the WAL if it is due at `now`; when to call again, None if nothing waits (D1)."""
+        return self._run(self._programs.tick(now))
+
+    def sync(self) -> None:
+        """Make everything acknowledged so far durable. Raises StorageError."""
+        self._run(self._programs.sync())
+
+    def stats(self) -> dict[str, int]:
+        """What was skipped, repaired, truncated, dropped and counted (D33)."""
+        return self._programs.stats()
+
+    def close(self) -> None:
+        """Make everything durable and give the files back; safe to repeat."""
+        self._run(self._programs.close())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _check_path(path: str | PurePath) -> str:
+    text = str(path) if isinstance(path, (str, PurePath)) else ""
+    if not text or "\0" in text:
+        raise ConfigError("path must name a directory (a non-empty string or a pathlib path)")
+    return text
+
+
+def _check_frequency(seconds: float) -> float:
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)):
+        raise ConfigError("fsync_frequency must be a number of seconds")
+    if not (math.isfinite(seconds) and seconds >= 0):
+        raise ConfigError("fsync_frequency must be finite and not negative")
+    return float(seconds)
+
+
+def _whole(name: str, value: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise Refused(f"{name} must be a whole number, not {value!r}")
+    return value
+
+
+def _enqueued_at(context: object) -> float | None:
+    """When the task was enqueued, where its context says so (D30)."""
+    value = context.get("enqueued_at") if isinstance(context, Mapping) else None
+    known = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    return float(value) if known and value is not None else None

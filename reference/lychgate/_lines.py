@@ -1,0 +1,111 @@
+"""Lines: the unit of both stores. Pure functions and one bounded-memory scanner.
+
+    crc32 as 8 hex digits ':' body '\\n'
+
+A line is valid when its terminating newline is there and the CRC (zlib's CRC-32 of the body) is
+written exactly as `seal` writes it. Everything else is torn (no newline, D16) or bad (D11, D12).
+A body never holds a newline; `seal` asserts it.
+
+Memory: a line that cannot be valid (no CRC in front, or longer than LINE_BYTES_MAX) is skipped as
+it streams by, so that 200 MB of NULs cost no more than one chunk (D28, F3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+from zlib import crc32
+
+LINE_BYTES_MAX = 128 * 1024 * 1024
+"""The longest line, in bytes, that is written or read."""
+
+_HEX = frozenset(b"0123456789abcdef")
+_HEADER = 9  # the CRC and its colon
+
+
+def seal(body: bytes) -> bytes:
+    """The line for a body, newline included."""
+    assert b"\n" not in body, "a body is one line"
+    line = b"%08x:%b\n" % (crc32(body), body)
+    assert is_valid(line[:-1]), "what is written can be read"
+    return line
+
+
+def is_valid(text: bytes) -> bool:
+    """Whether `text`, a line without its newline, carries the CRC of its body."""
+    return text[:_HEADER] == b"%08x:" % crc32(text[_HEADER:])
+
+
+def windows_backward(size: int, window: int) -> Iterator[tuple[int, int]]:
+    """(offset, length) pairs that cover `size` bytes from the end to the front (D11).
+
+    pre: size >= 0 and window > 0
+    """
+    end = size
+    while end > 0:
+        start = max(0, end - window)
+        yield start, end - start
+        end = start
+
+
+def end_of_last_line(data: bytes) -> int:
+    """The naive definition of the tail scan: where the last complete line of `data` ends."""
+    return data.rfind(b"\n") + 1
+
+
+class Line(NamedTuple):
+    """A complete line. `length` counts the newline; `text`, None for a bad line, does not."""
+
+    offset: int
+    length: int
+    text: bytes | None
+
+    @property
+    def body(self) -> bytes | None:
+        return None if self.text is None else self.text[_HEADER:]
+
+
+def _may_be_valid(start: bytes) -> bool:
+    """Whether a line that begins like this can still turn out valid."""
+    return all(byte in _HEX for byte in start[: _HEADER - 1]) and (
+        start[_HEADER - 1 : _HEADER] in (b"", b":")
+    )
+
+
+class LineScanner:
+    """Splits a stream of chunks into lines, holding at most one line that may be valid."""
+
+    def __init__(self, offset: int = 0) -> None:
+        self._start = offset  # where the line in hand begins in the file
+        self._length = 0  # its bytes so far
+        self._parts: list[bytes] = []  # the same bytes, unless the line cannot be valid
+        self._hopeless = False
+
+    @property
+    def torn_bytes(self) -> int:
+        """Bytes after the last newline so far."""
+        return self._length
+
+    def feed(self, chunk: bytes) -> Iterator[Line]:
+        """The lines that `chunk` completes, in order."""
+        pieces = chunk.split(b"\n")
+        last = pieces.pop()
+        for piece in pieces:
+            length = self._length + len(piece) + 1
+            if self._length:
+                self._hold(piece)
+                piece = b"".join(self._parts)
+                self._parts, self._length, self._hopeless = [], 0, False
+            yield Line(self._start, length, piece if is_valid(piece) else None)
+            self._start += length
+        self._hold(last)
+
+    def _hold(self, piece: bytes) -> None:
+        self._length += len(piece)
+        if self._hopeless or not piece:
+            return
+        self._parts.append(piece)
+        if len(self._parts[0]) < _HEADER:
+            self._parts = [b"".join(self._parts)]
+        if self._length > LINE_BYTES_MAX or not _may_be_valid(self._parts[0]):
+            self._parts, self._hopeless = [], True

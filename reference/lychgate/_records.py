@@ -1,0 +1,295 @@
+"""What the lines of both stores say, and how values become text (W1, D30).
+
+WAL            add:{id}:{publish_at or 0}:{payload}      rem:{id}
+Dead task      one JSON object, `task_id` first, keys in the order of `DeadTask`
+
+Rules of this file
+  * Ids are text of any kind. In the WAL `%`, `:` and control characters are percent-encoded; lone
+    surrogates pass through (`surrogatepass`).
+  * A value goes through a codec. JSON, the default, is written as it is; any other codec's bytes
+    are written in base64 behind the codec's name, so that a reader without it keeps them whole
+    (`Undecodable`). Pickle is never a default.
+  * Writing refuses (`Refused`) what it could not read back; reading never raises on foreign bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from base64 import b64decode, b64encode
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from lychgate._errors import Refused
+from lychgate._lines import LINE_BYTES_MAX, seal
+
+ERROR_TEXT_MAX = 8192
+"""Characters of an error message that are kept; the rest is cut (D25)."""
+
+_UNSAFE = re.compile(rb"[%:\x00-\x1f\x7f]")
+_QUOTED = re.compile(rb"%([0-9A-F]{2})")
+
+
+class Codec(Protocol):
+    """Turns values into bytes and back. `name` is stored beside the bytes of all but JSON."""
+
+    name: str
+
+    def dumps(self, value: object) -> bytes: ...
+
+    def loads(self, data: bytes) -> object: ...
+
+
+class JsonCodec:
+    """JSON in ASCII: no raw newline, every string survives, lone surrogates included."""
+
+    name = "json"
+
+    def dumps(self, value: object) -> bytes:
+        return json.dumps(value, separators=(",", ":"), allow_nan=False).encode("ascii")
+
+    def loads(self, data: bytes) -> object:
+        value: object = json.loads(data)
+        return value
+
+
+JSON = JsonCodec()
+
+
+@dataclass(frozen=True, slots=True)
+class Undecodable:
+    """A stored value that this process cannot decode: kept, listed as bytes, never dropped (D30)."""
+
+    codec: str
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class DeadTask:
+    """A dead task. Times are seconds since the Unix epoch; `attempts` counts runs (D30)."""
+
+    task_id: str
+    task_class: str
+    attempts: int
+    context: object
+    error_class: str
+    error_message: str
+    failed_at: float
+    enqueued_at: float | None = None
+
+
+# --- ids --------------------------------------------------------------------------------------
+
+
+def check_id(task_id: object) -> str:
+    """The id, or Refused: an id is non-empty text."""
+    if not isinstance(task_id, str):
+        raise Refused(f"a task id is a string, not {type(task_id).__name__}")
+    if not task_id:
+        raise Refused("a task id must not be empty")
+    return task_id
+
+
+def quote_id(task_id: str) -> bytes:
+    """The id as one field of a WAL line.
+
+    post: b":" not in __return__ and b"\\n" not in __return__
+    """
+    raw = task_id.encode("utf-8", "surrogatepass")
+    return _UNSAFE.sub(lambda match: b"%%%02X" % match.group()[0], raw)
+
+
+def unquote_id(field: bytes) -> str:
+    """The id behind a field; ValueError when the field is no text."""
+    raw = _QUOTED.sub(lambda match: bytes([int(match.group(1), 16)]), field)
+    return raw.decode("utf-8", "surrogatepass")
+
+
+# --- values -----------------------------------------------------------------------------------
+
+
+def _encode(codec: Codec, value: object) -> bytes:
+    try:
+        data = codec.dumps(value)
+    except Exception as error:  # a codec is foreign code and may raise anything
+        raise Refused(f"the {codec.name} codec cannot encode this value: {error}") from error
+    return data
+
+
+def _fits(line: bytes) -> bytes:
+    if len(line) > LINE_BYTES_MAX:
+        raise Refused(f"the record has {len(line)} bytes, the limit is {LINE_BYTES_MAX}")
+    return line
+
+
+def _payload(codec: Codec, value: object) -> bytes:
+    data = _encode(codec, value)
+    if codec.name == JSON.name:
+        return data
+    return b"=%b=%b" % (codec.name.encode("ascii"), b64encode(data))
+
+
+def decode_payload(codec: Codec, payload: bytes) -> object:
+    """The value of a WAL payload, `Undecodable` when this codec cannot tell (W7)."""
+    name, data = JSON.name, payload
+    try:
+        if payload.startswith(b"="):
+            field, encoded = payload[1:].split(b"=", 1)
+            name, data = field.decode("ascii"), b64decode(encoded, validate=True)
+        if name == codec.name:
+            return codec.loads(data)
+        return JSON.loads(data) if name == JSON.name else Undecodable(name, data)
+    except Exception:  # foreign bytes or foreign code: kept as they are
+        return Undecodable(name, data)
+
+
+# --- WAL lines --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class WalAdd:
+    task_id: str
+    publish_at: float | None
+    payload: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class WalRemove:
+    task_id: str
+
+
+def _time_text(publish_at: float | None) -> bytes:
+    if publish_at is None:
+        return b"0"
+    if isinstance(publish_at, bool) or not isinstance(publish_at, (int, float)):
+        raise Refused(f"publish_at is a number of seconds, not {type(publish_at).__name__}")
+    if not math.isfinite(publish_at) or publish_at < 0:
+        raise Refused("publish_at must be finite and not negative (seconds since the Unix epoch)")
+    return repr(float(publish_at)).encode("ascii")
+
+
+def wal_add_line(codec: Codec, task_id: str, task: object, publish_at: float | None) -> bytes:
+    """The line of an added task. Raises Refused."""
+    fields = (quote_id(task_id), _time_text(publish_at), _payload(codec, task))
+    return _fits(seal(b"add:%b:%b:%b" % fields))
+
+
+def wal_remove_line(task_id: str) -> bytes:
+    """The line of a removed task."""
+    return seal(b"rem:%b" % quote_id(task_id))
+
+
+def parse_wal(body: bytes) -> WalAdd | WalRemove | None:
+    """What a valid line says, or None when it says nothing that this version knows."""
+    kind, _, rest = body.partition(b":")
+    try:
+        if kind == b"rem":
+            return WalRemove(unquote_id(rest))
+        if kind != b"add":
+            return None
+        field, time, payload = rest.split(b":", 2)
+        publish_at = float(time)
+        if not math.isfinite(publish_at):
+            return None
+        return WalAdd(unquote_id(field), publish_at or None, payload)
+    except ValueError:
+        return None
+
+
+# --- dead-task lines --------------------------------------------------------------------------
+
+_ID_FIRST = b'{"task_id":"'
+
+
+def dead_line(codec: Codec, dead: DeadTask) -> bytes:
+    """The line of a dead task. Raises Refused."""
+    fields: dict[str, object] = {
+        "task_id": dead.task_id,
+        "task_class": dead.task_class,
+        "attempts": dead.attempts,
+        "error_class": dead.error_class,
+        "error_message": dead.error_message[:ERROR_TEXT_MAX],
+        "failed_at": dead.failed_at,
+        "enqueued_at": dead.enqueued_at,
+    }
+    if codec.name == JSON.name:
+        fields["context"] = dead.context
+    else:
+        fields["codec"] = codec.name
+        fields["data"] = b64encode(_encode(codec, dead.context)).decode("ascii")
+    body = _encode(JSON, fields)
+    assert body.startswith(_ID_FIRST), "record_id reads the id from the front"
+    return _fits(seal(body))
+
+
+def id_text(task_id: str) -> bytes:
+    """An id as it stands in a dead-task line."""
+    return json.dumps(task_id).encode("ascii")[1:-1]
+
+
+def record_id(body: bytes) -> bytes | None:
+    """The id of a dead-task line in its stored form (`id_text`), None for foreign lines."""
+    if not body.startswith(_ID_FIRST):
+        return None
+    start = end = len(_ID_FIRST)
+    while True:
+        end = body.find(b'"', end)
+        if end < 0:
+            return None
+        backslashes = end - len(body[start:end].rstrip(b"\\")) - start
+        if backslashes % 2 == 0:
+            return body[start:end]
+        end += 1
+
+
+def parse_dead(codec: Codec, body: bytes) -> DeadTask | None:
+    """The dead task of a valid line, or None when the line is foreign."""
+    try:
+        fields = json.loads(body)
+        if "codec" in fields:
+            name, data = str(fields["codec"]), b64decode(fields["data"], validate=True)
+            context = _decode_context(codec, name, data)
+        else:
+            context = fields["context"]
+        enqueued_at = fields["enqueued_at"]
+        return DeadTask(
+            task_id=str(fields["task_id"]),
+            task_class=str(fields["task_class"]),
+            attempts=int(fields["attempts"]),
+            context=context,
+            error_class=str(fields["error_class"]),
+            error_message=str(fields["error_message"]),
+            failed_at=float(fields["failed_at"]),
+            enqueued_at=None if enqueued_at is None else float(enqueued_at),
+        )
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
+        return None
+
+
+def _decode_context(codec: Codec, name: str, data: bytes) -> object:
+    if name != codec.name:
+        return Undecodable(name, data)
+    try:
+        return codec.loads(data)
+    except Exception:  # foreign code on foreign bytes
+        return Undecodable(name, data)
+
+
+def describe_error(exception: object) -> tuple[str, str]:
+    """Class name and message of what a task raised; never raises itself (D25).
+
+    The exception object is not stored. Text or a mapping with `class` and `message` is taken as a
+    description of an exception that this process has not got.
+    """
+    if isinstance(exception, Mapping):
+        return str(exception.get("class", "")), str(exception.get("message", ""))
+    if exception is None or isinstance(exception, str):
+        return "", exception or ""
+    kind = type(exception)
+    name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+    try:
+        return name, str(exception)
+    except Exception as error:  # a broken __str__ must not lose the task
+        return name, f"(its text could not be made: {type(error).__name__})"
