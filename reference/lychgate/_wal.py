@@ -28,7 +28,6 @@ from typing import TypeVar
 from lychgate._errors import StorageError
 from lychgate._fs import Facts
 from lychgate._ids import TaskIds
-from lychgate._lines import LineScanner
 from lychgate._names import is_wal_name, wal_name
 from lychgate._op import Program, StepError, with_release, with_undo
 from lychgate._ops import (
@@ -36,7 +35,6 @@ from lychgate._ops import (
     ClaimCheck,
     ClaimOpen,
     ClaimTry,
-    CloseWal,
     CopyWal,
     CreateWal,
     FsyncWal,
@@ -44,7 +42,6 @@ from lychgate._ops import (
     ListWals,
     OwnCheck,
     OwnTry,
-    ReadWal,
     Sleep,
     TruncateWal,
     UnlinkWal,
@@ -52,7 +49,7 @@ from lychgate._ops import (
 from lychgate._records import wal_remove_line
 from lychgate._stats import Stats
 from lychgate._steps import append_all, is_missing
-from lychgate._wal_file import BATCH_BYTES, Replay, Run, Slot, WalFile, runs
+from lychgate._wal_file import Replay, Slot, WalFile, close_wal, read_run, replay_wal, runs
 
 R = TypeVar("R")
 
@@ -139,7 +136,7 @@ class Wal:
                 return
             file = own.file
             for run in runs(file.on_disk()):
-                data = await self._read_run(file.fd, run)
+                data = await read_run(file.fd, run)
                 for _, slot in run.members:
                     start = slot.offset - run.offset
                     visit(data[start : start + slot.length])
@@ -190,12 +187,17 @@ class Wal:
     # --- the own file -------------------------------------------------------------------------
 
     async def _writable(self, own: _Own) -> WalFile:
-        """The own file, fit for an acknowledgement: made, or made anew, if need be."""
+        """The own file, with nothing unsettled behind it: fit for an acknowledgement."""
+        file = await self._sound(own)
+        await self._settle(own)
+        return file
+
+    async def _sound(self, own: _Own) -> WalFile:
+        """The own file; made, or made anew, if need be."""
         if own.file is None:
             own.file = await self._create()
         elif own.file.suspect:
             await self._rotate(own)
-        await self._settle(own)
         return own.file
 
     async def _create(self) -> WalFile:
@@ -207,7 +209,7 @@ class Wal:
             file = WalFile(path, await CreateWal(path))
             if await with_undo(self._lock_new(file), partial(self._discard, file)):
                 return file
-            await CloseWal(file.fd)  # somebody took it for a file left behind; it is theirs
+            await close_wal(file.fd)  # somebody took it for a file left behind; it is theirs
         raise StepError("CreateWal", OSError(errno.EAGAIN, "no new WAL file could be locked"))
 
     async def _lock_new(self, file: WalFile) -> bool:
@@ -272,12 +274,12 @@ class Wal:
         own.due = None
 
     async def _let_go(self, own: _Own) -> None:
-        for old in own.retired:  # could not be unlinked: left for the next start to merge again
-            await CloseWal(old.fd)
         file, own.file, own.due = own.file, None, None
-        own.retired = []
+        left, own.retired = own.retired, []
+        for old in left:  # could not be unlinked: the next start merges them again
+            await close_wal(old.fd)
         if file is not None and (file.live or file.suspect):
-            await CloseWal(file.fd)
+            await close_wal(file.fd)
         elif file is not None:
             await self._discard(file)
 
@@ -287,7 +289,7 @@ class Wal:
             await UnlinkWal(file.path)
         except StepError:
             self._stats.count("wal_unlinks_failed")  # the next start finds nothing new in it
-        await CloseWal(file.fd)
+        await close_wal(file.fd)
 
     # --- replacing files ----------------------------------------------------------------------
 
@@ -327,12 +329,9 @@ class Wal:
         fd = await self._claim(path)
         if fd is None:
             return
-
-        async def let_go() -> None:
-            await CloseWal(fd)
-
+        let_go = partial(close_wal, fd)
         try:
-            replay = await with_undo(self._replay(fd), let_go)
+            replay = await with_undo(replay_wal(fd), let_go)
         except StepError:
             self._stats.count("wal_files_unreadable")  # left for a better day (W14)
             return
@@ -346,7 +345,7 @@ class Wal:
             self._ids.observe(task_id)
         self._stats.count("wal_lines_skipped", replay.bad)
         if replay.live:
-            target = await self._writable(own)
+            target = await self._sound(own)
             await self._copy(fd, iter(replay.live.items()), target)
             await self._fsync(own, target)
 
@@ -362,12 +361,9 @@ class Wal:
         async def attempt() -> bool:
             return await ClaimTry(fd) and await ClaimCheck(fd, path)
 
-        async def let_go() -> None:
-            await CloseWal(fd)
-
-        if await with_undo(attempt(), let_go):
+        if await with_undo(attempt(), partial(close_wal, fd)):
             return fd
-        await let_go()
+        await close_wal(fd)
         return None
 
     async def _settle(self, own: _Own) -> None:
@@ -387,7 +383,7 @@ class Wal:
                     raise
             own.retired.pop()
             own.names_unsynced = True
-            await CloseWal(file.fd)
+            await close_wal(file.fd)
 
     # --- reading ------------------------------------------------------------------------------
 
@@ -395,27 +391,7 @@ class Wal:
         self, source: int, slots: Iterator[tuple[str, Slot]], target: WalFile
     ) -> None:
         for run in runs(slots):
-            data = await self._read_run(source, run)
+            data = await read_run(source, run)
             await self._write(target, CopyWal, data)
             for task_id, slot in run.members:
                 target.added(task_id, slot.length, None)
-
-    async def _replay(self, fd: int) -> Replay:
-        replay, scanner, offset = Replay(), LineScanner(), 0
-        while chunk := await ReadWal(fd, offset, BATCH_BYTES):
-            offset += len(chunk)
-            for line in scanner.feed(chunk):
-                replay.take(line)
-        replay.bad += scanner.torn_bytes > 0
-        return replay
-
-    async def _read_run(self, fd: int, run: Run) -> bytes:
-        parts: list[bytes] = []
-        offset, end = run.offset, run.offset + run.length
-        while offset < end:
-            part = await ReadWal(fd, offset, end - offset)
-            if not part:
-                raise StepError("ReadWal", OSError(errno.EIO, "the WAL file was cut by others"))
-            parts.append(part)
-            offset += len(part)
-        return b"".join(parts)

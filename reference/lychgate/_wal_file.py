@@ -1,15 +1,18 @@
-"""One WAL file in memory: where its live records lie, and what no fsync has covered yet.
+"""One WAL file: where its live records lie, what no fsync has covered yet, and how it is read.
 
-Plain data and pure functions; `_wal.py` takes the steps.
+What is appended to it, and when it is made durable or replaced, is `_wal.py`'s business.
 """
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from lychgate._lines import Line
+from lychgate._lines import Line, LineScanner
+from lychgate._op import StepError
+from lychgate._ops import CloseWal, ReadWal
 from lychgate._records import WalAdd, WalRemove, parse_wal
 
 BATCH_BYTES = 1024 * 1024
@@ -117,3 +120,34 @@ def runs(slots: Iterable[tuple[str, Slot]]) -> Iterator[Run]:
         run = Run(slot.offset, slot.length, [(task_id, slot)])
     if run is not None:
         yield run
+
+
+async def close_wal(fd: int) -> None:
+    """A close(2) that fails has closed the descriptor, and freed its lock, all the same."""
+    try:
+        await CloseWal(fd)
+    except StepError:
+        pass
+
+
+async def replay_wal(fd: int) -> Replay:
+    """What the lines of a file amount to."""
+    replay, scanner, offset = Replay(), LineScanner(), 0
+    while chunk := await ReadWal(fd, offset, BATCH_BYTES):
+        offset += len(chunk)
+        for line in scanner.feed(chunk):
+            replay.take(line)
+    replay.bad += scanner.torn_bytes > 0
+    return replay
+
+
+async def read_run(fd: int, run: Run) -> bytes:
+    parts: list[bytes] = []
+    offset, end = run.offset, run.offset + run.length
+    while offset < end:
+        part = await ReadWal(fd, offset, end - offset)
+        if not part:
+            raise StepError("ReadWal", OSError(errno.EIO, "the WAL file was cut by others"))
+        parts.append(part)
+        offset += len(part)
+    return b"".join(parts)
