@@ -214,7 +214,10 @@ def dead_line(codec: Codec, dead: DeadTask) -> bytes:
         "failed_at": dead.failed_at,
         "enqueued_at": dead.enqueued_at,
     }
-    if codec.name == JSON.name:
+    if isinstance(dead.context, Undecodable):  # as it was stored: nobody could read it (U6)
+        fields["codec"] = dead.context.codec
+        fields["data"] = b64encode(dead.context.data).decode("ascii")
+    elif codec.name == JSON.name:
         fields["context"] = dead.context
     else:
         fields["codec"] = codec.name
