@@ -1,0 +1,112 @@
+"""Persistence models by name: what a crash may keep of the micro-ops, and what a sync forces.
+
+    free        no order at all: the POSIX minimum (`portable` adds torn prefixes and atomic rename)
+    journal     metadata is a prefix of one global sequence; sizes of new blocks float (ext4)
+    dependency  metadata ops that share a directory or an inode are ordered (xfs)
+    object      metadata ops that share a name or an inode are ordered (btrfs)
+    all         nothing is lost: the end of a process; the write in flight may be cut
+    prefix      strictly in issue order (a model to compare with; no file system promises it)
+
+The verdict is taken under `portable`; the named models say which deployments a failure hits. The
+knobs: `unit` (bytes that a device writes whole; a property of the recorder), `fills` (what bytes
+that were never written read as), `lying_flush` (a sync forces nothing).
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, replace
+
+NUL = b"\0"
+GARBAGE = b"\xa5\n\xa5\x00\xa5~garbage~\n"
+"""A pattern for blocks of unknown content, with newlines in it: it makes lines of its own."""
+
+
+class Order(enum.Enum):
+    """What orders metadata micro-ops."""
+
+    FREE = "free"
+    JOURNAL = "journal"
+    DEPENDENCY = "dependency"
+    OBJECT = "object"
+    ALL = "all"
+    PREFIX = "prefix"
+
+
+class Data(enum.Enum):
+    """What a size needs of the bytes under it."""
+
+    FREE = "free"
+    ALLOCATED = "allocated"  # a new block is written before the size that first covers it
+    BEFORE_SIZE = "before-size"  # the bytes of a write before its size
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """One persistence model. `crash-semantics` §3 is the source of every field."""
+
+    name: str
+    order: Order
+    data: Data = Data.FREE
+    torn_prefixes: bool = False
+    """Every byte prefix of each file's last unsynced write, and the same length unwritten."""
+    growth_in_floats: bool = False
+    """Whether a size inside an allocated block, too, enters the log only after writeback."""
+    zero_before_cut: bool = True
+    """Whether the tail of the last kept block is zeroed before the smaller size is durable."""
+    cut_is_whole: bool = False
+    """Whether bytes of and after a truncation appear only together with it."""
+    atomic_rename: bool = True
+    split_cross_rename: bool = False
+    """Whether a rename between directories is two independent steps."""
+    replace_flushes: bool = False
+    """Whether a rename over an existing name waits for the bytes of what it moves."""
+    fills: tuple[bytes, ...] = (NUL,)
+    lying_flush: bool = False
+
+    def __post_init__(self) -> None:
+        assert self.fills and all(self.fills), "unwritten bytes read as something"
+
+
+PORTABLE = Model(
+    "portable", Order.FREE, torn_prefixes=True, split_cross_rename=True, zero_before_cut=False
+)
+
+MODELS: dict[str, Model] = {
+    model.name: model
+    for model in (
+        PORTABLE,
+        replace(PORTABLE, name="posix-min", torn_prefixes=False, atomic_rename=False),
+        replace(PORTABLE, name="portable-stale", fills=(NUL, GARBAGE)),
+        Model("ext4-ordered", Order.JOURNAL, Data.ALLOCATED),
+        Model(
+            "ext4-writeback",
+            Order.JOURNAL,
+            Data.FREE,
+            zero_before_cut=False,
+            fills=(NUL, GARBAGE),
+        ),
+        Model("xfs", Order.DEPENDENCY, Data.BEFORE_SIZE, growth_in_floats=True),
+        Model(
+            "btrfs",
+            Order.OBJECT,
+            Data.BEFORE_SIZE,
+            growth_in_floats=True,
+            cut_is_whole=True,
+            split_cross_rename=True,
+            replace_flushes=True,
+        ),
+        Model("process-kill", Order.ALL),
+        Model("prefix", Order.PREFIX),
+    )
+}
+"""All models by name."""
+
+
+def find_model(name: str) -> Model:
+    """The model of this name; `+lying` behind it makes every flush a lie. ValueError if unknown."""
+    plain = name.removesuffix("+lying")
+    if plain not in MODELS:
+        raise ValueError(f"unknown persistence model {name!r}; known: {', '.join(MODELS)}")
+    model = MODELS[plain]
+    return model if plain == name else replace(model, name=name, lying_flush=True)
