@@ -58,6 +58,7 @@ Front == [r \in Records |-> r \o "<"]
 Back == [r \in Records |-> r \o ">"]
 Line(r) == <<Front[r], Back[r]>>
 Newlines == {Back[r] : r \in Records}
+RecordOf == [n \in Newlines |-> CHOOSE r \in Records : Back[r] = n]
 
 Min(a, b) == IF a < b THEN a ELSE b
 Max(a, b) == IF a > b THEN a ELSE b
@@ -72,15 +73,15 @@ Torn(c) == Whole(c) # Len(c)
 \* Whether the line that ends at position j is a valid record: CRC right, nothing glued before it.
 ValidAt(c, j) ==
   /\ j >= 2
-  /\ \E r \in Records : c[j - 1] = Front[r] /\ c[j] = Back[r]
+  /\ c[j] \in Newlines
+  /\ c[j - 1] = Front[RecordOf[c[j]]]
   /\ j = 2 \/ c[j - 2] \in Newlines
 
-RecordAt(c, j) == CHOOSE r \in Records : c[j] = Back[r]
-
-\* The valid records of a content, in file order (D16).
+\* The valid records of a content, in file order (D16), and as a set.
 RecordsOf(c) ==
   LET at == SelectSeq([j \in 1..Len(c) |-> j], LAMBDA j : ValidAt(c, j))
-  IN  [k \in 1..Len(at) |-> RecordAt(c, at[k])]
+  IN  [k \in 1..Len(at) |-> RecordOf[c[at[k]]]]
+SetOf(c) == {RecordOf[c[j]] : j \in {k \in 2..Len(c) : ValidAt(c, k)}}
 
 Range(s) == {s[k] : k \in 1..Len(s)}
 
