@@ -1,0 +1,131 @@
+"""Claims: what a backend says of itself, and so what it is held to.
+
+A backend declares them as an attribute `claims` of the factory or of its objects: a mapping of the
+names below, or a `Claims`. What is not named keeps the value of `STORE`, the plain contract: a
+store that keeps what it acknowledged, for several processes, without a promise about its files.
+A case names the claims that it needs; where they do not match, its verdict is "not claimed".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
+
+from lychgate_conformance._verdict import UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """One field, one promise. Values other than yes and no are listed in `_WORDS`."""
+
+    stores: bool = True
+    """Keeps tasks at all; no for a backend that accepts everything and stores nothing (D4)."""
+
+    survives_restart: bool = True
+    """A later process finds what an earlier one acknowledged and left by an ordinary exit."""
+
+    survives_process_kill: bool = True
+    """The same when the earlier process was killed at any moment (W3, W8, D17)."""
+
+    survives_host_crash: bool = False
+    """The same when the power failed; tried by the crash levels."""
+
+    fsync_policy: str = "batched"
+    """When an acknowledged task is durable: before the answer, within `fsync_frequency`, never."""
+
+    multi_process: bool = True
+    """Several processes may use one store at once (D13, W2, D31)."""
+
+    multi_thread: bool = True
+    """Several threads, asyncio tasks and backend objects of one process may (D15, D31)."""
+
+    fork_safe: bool = True
+    """A backend that was opened before a fork works in parent and child (D23, W13)."""
+
+    caller_ids: bool = True
+    """`add_task` takes an id from its caller; the same id again replaces the task (U2)."""
+
+    pending_scope: str = "owned_all"
+    """What `pending_tasks` shows: see `_WORDS` (W7, Q11)."""
+
+    list_order: str = "file"
+    """Whether dead tasks are listed in the order of their adding (D16)."""
+
+    duplicates: str = "kept"
+    """Several dead records of one id: all listed, or only the newest (D26)."""
+
+    any_text: bool = True
+    """Text of any kind is stored, not refused: NUL, newline, lone surrogates, 16 MB (D25)."""
+
+    uses_path: bool = False
+    """Keeps its state in files below `path` whose names begin with `prefix`, and nowhere else."""
+
+    disk_layout: bool = False
+    """Uses the disk backend's file names, line formats and lock file (D6, D8, W1)."""
+
+
+_WORDS = {
+    "fsync_policy": ("always", "batched", "never"),
+    # owned_all: the live tasks of this process and of the dead ones it took over (W2).
+    # all: every live task of the store. due_unclaimed: a batch of due tasks nobody holds (Q11).
+    "pending_scope": ("owned_all", "all", "due_unclaimed"),
+    "list_order": ("file", "any"),
+    "duplicates": ("kept", "newest"),
+}
+
+STORE = Claims()
+DISK = Claims(survives_host_crash=True, uses_path=True, disk_layout=True)
+NIL = Claims(
+    stores=False,
+    survives_restart=False,
+    survives_process_kill=False,
+    fsync_policy="never",
+    multi_process=False,
+    multi_thread=False,
+    fork_safe=False,
+    caller_ids=False,
+    any_text=False,
+)
+
+_NAMES = tuple(field.name for field in fields(Claims))
+
+
+def claim_names() -> tuple[str, ...]:
+    """Every claim, in the order of the class."""
+    return _NAMES
+
+
+def as_mapping(claims: Claims) -> dict[str, bool | str]:
+    """The claims as plain values, for reports."""
+    return asdict(claims)
+
+
+def merge(base: Claims, declared: Mapping[str, object]) -> Claims:
+    """`base` with the declared values over it. UsageError names what is not a claim."""
+    values: dict[str, bool | str] = {}
+    for name, value in declared.items():
+        if name not in _NAMES:
+            raise UsageError(f"no claim named {name!r}; there are: {', '.join(_NAMES)}")
+        values[name] = _value(name, value)
+    return replace(base, **values)  # type: ignore[arg-type]  # checked value by value above
+
+
+def _value(name: str, value: object) -> bool | str:
+    if name in _WORDS:
+        if value not in _WORDS[name]:
+            raise UsageError(f"claim {name} is one of {', '.join(_WORDS[name])}, not {value!r}")
+        return str(value)
+    if isinstance(value, bool):
+        return value
+    raise UsageError(f"claim {name} is yes or no, not {value!r}")
+
+
+def parse(text: str) -> dict[str, object]:
+    """`name=value` of a command line; a bare name means yes."""
+    name, equals, word = text.partition("=")
+    if name in _WORDS:
+        return {name: word}
+    known = {"": True, "yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}
+    if word.lower() not in known or (equals and not word):
+        raise UsageError(f"claim {name} is yes or no, not {word!r}")
+    return {name: known[word.lower()]}

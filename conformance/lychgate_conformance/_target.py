@@ -1,0 +1,119 @@
+"""The backend under test: from what the user named to something that can be opened.
+
+`disk`, `nil`, or `package.module:factory` (`factory` may be dotted: a class method). Level 0 runs
+on one host, level 1 on many processes that load the same name; a factory that no other process can
+import is still good for level 0.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from lychgate_conformance import _claims
+from lychgate_conformance._claims import Claims
+from lychgate_conformance._host import Host, LocalHost, ProcessHost
+from lychgate_conformance._resolve import Factory, resolve
+from lychgate_conformance._verdict import AdapterFault, BackendDied, Inconclusive, UsageError
+from lychgate_conformance._wire import Json
+
+_OPEN_LIMIT_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A backend that was opened once and has the contract's shape."""
+
+    name: str
+    """What reports and replay commands call it."""
+    spec: str | None
+    """What a process of its own loads it by; None when only this process can."""
+    factory: Factory | None
+    """Set when level 0 is to run in this process."""
+    claims: Claims
+    declared: bool
+    """Whether it declares its claims; if not, it is judged by the plain contract."""
+    type_name: str
+
+    def new_host(self) -> Host:
+        """Where level 0 runs."""
+        if self.factory is not None:
+            return LocalHost(self.factory)
+        return self.new_process()
+
+    def new_process(self) -> ProcessHost:
+        """A process of its own."""
+        assert self.spec is not None, "ask can_start first"
+        return ProcessHost(self.spec)
+
+    @property
+    def can_start(self) -> bool:
+        """Whether another process can load this backend."""
+        return self.spec is not None
+
+
+def load_target(
+    backend: str | Factory, overrides: Mapping[str, object] | None = None, in_process: bool = False
+) -> Target:
+    """The target for a name or a factory. AdapterFault when it cannot be tested at all."""
+    factory = resolve(backend) if isinstance(backend, str) else backend
+    spec = backend if isinstance(backend, str) else _importable(backend)
+    name = spec or str(getattr(backend, "__qualname__", type(backend).__qualname__))
+    local = in_process or spec is None
+    host: Host = LocalHost(factory) if local or spec is None else ProcessHost(spec)
+    try:
+        about = _open_once(name, host)
+    finally:
+        host.end()
+    if about["faults"]:
+        raise AdapterFault(f"{name} gave a {about['type']} that is no backend: {about['faults'][0]}")
+    if about["strange_claims"]:
+        raise AdapterFault(f"{name} declares claims that are no mapping: {about['strange_claims']}")
+    base = {"disk": _claims.DISK, "nil": _claims.NIL}.get(about["family"], _claims.STORE)
+    try:
+        declared = _claims.merge(base, about["claims"] or {})
+    except UsageError as error:
+        raise AdapterFault(f"{name} declares a claim that there is not: {error}") from error
+    return Target(
+        name=name,
+        spec=spec,
+        factory=factory if local else None,
+        claims=_claims.merge(declared, overrides or {}),
+        declared=bool(about["claims"]) or about["family"] is not None,
+        type_name=about["type"],
+    )
+
+
+def _open_once(name: str, host: Host) -> Json:
+    """Opens the backend in an empty directory and asks what it is."""
+    with tempfile.TemporaryDirectory(prefix="lychgate-") as path:
+        try:
+            for request in (
+                {"do": "open", "handle": 0, "path": path, "prefix": "deferred-", "fsync_frequency": 0.5},
+                {"do": "describe", "handle": 0},
+                {"do": "reset"},
+            ):
+                reply = host.ask(request, _OPEN_LIMIT_S)
+                if "error" in reply:
+                    error = reply["error"]
+                    text = error["text"].splitlines()[0] if error["text"] else "no message"
+                    what = f"{name} cannot be opened: {error['type']}: {text}"
+                    raise AdapterFault(what, error["trace"])
+                if request["do"] == "describe":
+                    about = reply["ok"]
+        except (BackendDied, Inconclusive) as error:
+            raise AdapterFault(f"{name} cannot be opened: {error}") from error
+    return about
+
+
+def _importable(factory: Factory) -> str | None:
+    """`module:qualname` when that leads back to this very object."""
+    module, name = getattr(factory, "__module__", None), getattr(factory, "__qualname__", None)
+    if not (isinstance(module, str) and isinstance(name, str)) or module == "__main__":
+        return None
+    spec = f"{module}:{name}"
+    try:
+        return spec if resolve(spec) is factory else None
+    except AdapterFault:
+        return None

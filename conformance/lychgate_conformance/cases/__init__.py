@@ -1,0 +1,1 @@
+"""The promises, one function each, grouped by what they are about."""
