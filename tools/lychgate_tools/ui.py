@@ -21,10 +21,10 @@ import time
 from collections.abc import Iterable, Sequence
 from enum import IntEnum
 from types import TracebackType
-from typing import TYPE_CHECKING, TextIO
+from typing import TextIO, TypeAlias
 
-if TYPE_CHECKING:
-    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
+Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+"""What a subcommand's `add_parser` is given; argparse has no public name for it."""
 
 
 class ExitCode(IntEnum):
@@ -152,7 +152,7 @@ class Progress:
 
     _QUIET_S = 2.0
     _TTY_EVERY_S = 0.2
-    _PLAIN_EVERY_S = 15.0
+    _PLAIN_EVERY_S = 30.0
 
     def __init__(
         self, what: str, total: float = 0, unit: str = "", stream: TextIO | None = None
