@@ -1,9 +1,11 @@
 """The `Fs` port on the real system. The only module of the engine that talks to it.
 
 Rules of this file
-  * One method, one call, as `_fs.py` says. Errors pass through as `OSError`.
+  * One method, one call, as `_fs.py` says. Errors pass through as `OSError`. A method that raises
+    has done nothing, also when it was interrupted (Ctrl-C) after its call.
   * Every descriptor is close-on-exec, and a fork closes it in the child: an inherited lock
     descriptor would keep a dead parent's lock taken for as long as the child lives (D23, W13).
+    No other thread can fork between a call and the note that is taken of its descriptor.
   * macOS: durable means F_FULLFSYNC. Windows is refused: it has no flock, and its directories
     cannot be synced (F1).
 """
@@ -14,6 +16,7 @@ import errno
 import os
 import stat
 import sys
+import threading
 import time
 import weakref
 
@@ -33,8 +36,9 @@ _FLAGS = {
     OpenMode.CREATE_NEW: os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL,
     OpenMode.LOCK: os.O_RDWR | os.O_CREAT,
 }
-# O_NONBLOCK: opening a FIFO that somebody put in a file's place must not block (F3).
-_ALWAYS = os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK
+# O_NONBLOCK: opening a FIFO that somebody put in a file's place must not block (F3). O_NOFOLLOW:
+# paths are resolved when a backend is opened (D27); a link that comes later is an error.
+_ALWAYS = os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK | os.O_NOFOLLOW
 
 _F_FULLFSYNC = 51  # <sys/fcntl.h> of macOS
 
@@ -47,18 +51,23 @@ class OsFs:
         _forked.add(self)
 
     def open(self, path: str, mode: OpenMode) -> int:
-        fd = os.open(path, _FLAGS[mode] | _ALWAYS, 0o600)
-        kind = os.fstat(fd).st_mode
-        if not stat.S_ISREG(kind):
-            os.close(fd)
-            code = errno.EISDIR if stat.S_ISDIR(kind) else errno.EINVAL
-            raise OSError(code, "not a regular file", path)
-        self._fds.add(fd)
+        with _no_fork:
+            fd = _above_streams(os.open(path, _FLAGS[mode] | _ALWAYS, 0o600))
+            self._fds.add(fd)
+        try:
+            kind = os.fstat(fd).st_mode
+            if not stat.S_ISREG(kind):
+                code = errno.EISDIR if stat.S_ISDIR(kind) else errno.EINVAL
+                raise OSError(code, "not a regular file", path)
+        except BaseException:
+            self.close(fd)
+            raise
         return fd
 
     def close(self, fd: int) -> None:
-        self._fds.discard(fd)
-        os.close(fd)
+        with _no_fork:
+            self._fds.discard(fd)
+            os.close(fd)
 
     def read(self, fd: int, offset: int, size: int) -> bytes:
         return os.pread(fd, size, offset)
@@ -85,10 +94,15 @@ class OsFs:
     def set_owner(self, fd: int, mode: int, uid: int, gid: int) -> None:
         found = os.fstat(fd)
         if (found.st_uid, found.st_gid) != (uid, gid):
-            try:
-                os.fchown(fd, uid, gid)
-            except PermissionError:
-                pass  # only root may give files away; the mode is kept all the same (D27)
+            # Only root may give files away; a member of the group may keep it; an id that this user
+            # namespace does not know is EINVAL. The mode is kept all the same (D27).
+            for owner in (uid, -1):
+                try:
+                    os.fchown(fd, owner, gid)
+                    break
+                except OSError as error:
+                    if error.errno not in (errno.EPERM, errno.EINVAL):
+                        raise
         os.fchmod(fd, mode)
 
     def is_named(self, fd: int, path: str) -> bool:
@@ -103,6 +117,9 @@ class OsFs:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
+        except BaseException:  # a signal handler may have raised after the lock was taken
+            fcntl.flock(fd, fcntl.LOCK_UN)
+            raise
         return True
 
     def unlock(self, fd: int) -> None:
@@ -153,24 +170,44 @@ class OsFs:
             except OSError:
                 pass  # a descriptor that is gone cannot hold a lock
 
+    def __del__(self) -> None:
+        self.close_all()  # a backend that nobody can reach must not keep its locks
+
+
+def _above_streams(fd: int) -> int:
+    """Not 0, 1 or 2: where a standard stream is closed, a stray print would land in the store."""
+    if fd > 2:
+        return fd
+    try:
+        return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3)
+    finally:
+        os.close(fd)
+
 
 def _read_boot() -> str:
     """The kernel's id of this boot. Without one, an id of this process: every process then takes
-    the store for unfinished once, which is slower and no less safe."""
+    the store for unfinished after another one's change, which is slower and no less safe."""
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
-            return file.read().strip()
+            boot = file.read().strip()
     except OSError:
-        return os.urandom(16).hex()
+        boot = ""
+    return boot or os.urandom(16).hex()
 
 
 _BOOT = _read_boot()
+_no_fork = threading.RLock()  # held by the thread that forks, and around every open and close
 _forked: weakref.WeakSet[OsFs] = weakref.WeakSet()
 
 
 def _after_fork_in_child() -> None:
     for fs in list(_forked):
         fs.close_all()
+    _no_fork.release()
 
 
-os.register_at_fork(after_in_child=_after_fork_in_child)
+os.register_at_fork(
+    before=_no_fork.acquire,
+    after_in_parent=_no_fork.release,
+    after_in_child=_after_fork_in_child,
+)
