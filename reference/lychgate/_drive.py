@@ -5,14 +5,18 @@ Rules of this file
   * Trace events come from here and from nowhere else.
   * Cancellation enters a program only while it sleeps or waits for the disk. A call that a thread
     has begun is always waited for: its descriptor must not be closed under it.
+  * An interrupt (Ctrl-C, a signal handler that raises) enters the program at the step in hand, so
+    that its clean-up runs. So does the end of an asyncio task that is thrown away unfinished.
 """
 
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from lychgate._errors import LychgateError
 from lychgate._fs import Fs
 from lychgate._op import Op, Program
 from lychgate._ops import Sleep
@@ -23,23 +27,31 @@ Observer = Callable[[Op[Any], object, BaseException | None], None]
 """Called after every step with the op, its result and its error: a trace."""
 
 
-def run(program: Program[R], fs: Fs, observe: Observer | None = None) -> R:
-    """Drive a program to its end in this thread."""
+def run(
+    program: Program[R],
+    fs: Fs,
+    observe: Observer | None = None,
+    error: BaseException | None = None,
+) -> R:
+    """Drive a program to its end in this thread; `error` is thrown into it first."""
     value: object = None
-    error: BaseException | None = None
     while True:
         try:
             op = program.send(value) if error is None else program.throw(error)
+            value, error = None, None
+            try:
+                value = op.perform(fs)
+            except BaseException as raised:
+                error = raised
+            if observe is not None:
+                observe(op, value, error)
         except StopIteration as stop:
             result: R = stop.value
             return result
-        value, error = None, None
-        try:
-            value = op.perform(fs)
-        except BaseException as raised:  # KeyboardInterrupt too: the program frees its lock
-            error = raised
-        if observe is not None:
-            observe(op, value, error)
+        except BaseException as raised:
+            if inspect.getcoroutinestate(program) != inspect.CORO_SUSPENDED:
+                raise  # it comes out of the program
+            error = raised  # an interrupt between two steps
 
 
 async def drive(program: Program[R], fs: Fs, observe: Observer | None = None) -> R:
@@ -65,7 +77,13 @@ async def drive(program: Program[R], fs: Fs, observe: Observer | None = None) ->
             else:
                 value = op.perform(fs)
         except GeneratorExit:
-            raise  # this task is being thrown away, not cancelled: no clean-up can be awaited
+            # This task is thrown away, not cancelled. Nothing can be awaited any more, but the lock
+            # must not stay taken for as long as the process lives.
+            try:
+                run(program, fs, observe, asyncio.CancelledError())
+            except (asyncio.CancelledError, LychgateError):
+                pass
+            raise
         except BaseException as raised:
             error = raised
         if observe is not None:
