@@ -47,10 +47,14 @@ class StorageError(LychgateError, OSError):
         code = cause.errno or 0
         what = "nothing was changed" if definite else "the change may or may not have happened"
         remedy = _REMEDIES.get(code, "mend the cause and call again")
-        text = f"{cause.strerror or cause} in {action}: {what}; {remedy}"
-        super().__init__(code, text, path)
+        self._reason = cause.strerror or str(cause)
+        super().__init__(code, f"{self._reason} in {action}: {what}; {remedy}", path)
         self.action = action
         self.definite = definite
+
+    def __reduce__(self) -> tuple[object, ...]:  # to travel between processes
+        cause = OSError(self.errno, self._reason)
+        return type(self), (self.action, cause, self.filename, self.definite)
 
 
 _REMEDIES = {
@@ -63,6 +67,7 @@ _REMEDIES = {
     _errno.EROFS: "make the file system writable and call again",
     _errno.EIO: "look at the kernel log: the device failed; acknowledged records are kept",
     _errno.ENOENT: "make the directory again, or open the backend anew",
+    _errno.ENOTDIR: "a file stands where a directory belongs: move it away",
     _errno.EISDIR: "a directory stands where a file belongs: move it away",
     _errno.ELOOP: "a symlink stands where a file belongs: move it away",
 }
