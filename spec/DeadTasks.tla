@@ -26,7 +26,8 @@
 (*            (SetMark) FsyncStaging CloseStaging                          *)
 (*   publish  RenameStaging FsyncDir                                       *)
 (* An error anywhere inside: CloseData and CloseStaging of what is open,   *)
-(* Unlock; the mark stays set.                                             *)
+(* UnlinkStaging of a copy that is not finished (it must not eat the space *)
+(* that the next add needs), Unlock; the mark stays set.                   *)
 (*                                                                         *)
 (* Sound abstractions.  A step of the engine that repeats for a large file *)
 (* (ReadTail, ReadLive, WriteStaging) is taken once: all of it happens     *)
@@ -102,7 +103,7 @@ CreateStaging(w, f) ==
      ELSE fs' = FsCreate(fs, Staging(w, f), "tmp") /\ Goto(w, f, "OpenData")
   /\ UNCHANGED <<job, flag, lock, inherited, left, known>>
 
-\* An orphan, before; or, after, the copy of a remove that found nothing (D12).
+\* An orphan, before; or, after, the copy of a remove that found nothing (D12), or one that failed.
 UnlinkStaging(w, f) ==
   /\ pc[w][f] = "UnlinkStaging"
   /\ fs' = FsUnlink(fs, "tmp")
@@ -141,7 +142,7 @@ CloseStaging(w, f) ==
   /\ LET j == job[w][f]
          rest == [j EXCEPT !.mode = "", !.clean = FALSE, !.found = FALSE]
      IN  /\ Keep(w, f, rest)
-         /\ Goto(w, f, IF j.err THEN "Unlock"
+         /\ Goto(w, f, IF j.err THEN "UnlinkStaging"
                        ELSE IF WorthPublishing(j) THEN "RenameStaging" ELSE "UnlinkStaging")
   /\ UNCHANGED <<flag, lock, inherited, left, known>>
 
@@ -253,9 +254,10 @@ CloseData(w, f) ==
 (* out, over the closing of what is open.  The rest values of the locals   *)
 (* keep only what a list needs.                                            *)
 (***************************************************************************)
+Failed(j) == [NoJob EXCEPT !.op = j.op, !.rec = j.rec, !.err = TRUE]
 Unwind(w, f, dataOpen, stagingOpen) ==
   /\ Goto(w, f, IF dataOpen THEN "CloseData" ELSE IF stagingOpen THEN "CloseStaging" ELSE "Unlock")
-  /\ Keep(w, f, [NoJob EXCEPT !.op = job[w][f].op, !.rec = job[w][f].rec, !.err = TRUE])
+  /\ Keep(w, f, Failed(job[w][f]))
 
 MayFail == {"ReadMark", "SetMark", "CreateStaging", "UnlinkStaging", "MatchOwner", "WriteStaging",
             "RenameStaging", "OpenData", "StatData", "ReadTail", "TruncateTail", "AppendRecord",
@@ -280,7 +282,9 @@ FailClose(w, f) ==
   /\ Spend("fails")
   /\ LET data == pc[w][f] = "CloseData"
      IN  /\ fs' = FsClose(fs, IF data THEN Data(w, f) ELSE Staging(w, f))
-         /\ Unwind(w, f, FALSE, data /\ IsOpen(Staging(w, f)))
+         /\ Goto(w, f, IF ~data THEN "UnlinkStaging"
+                       ELSE IF IsOpen(Staging(w, f)) THEN "CloseStaging" ELSE "Unlock")
+         /\ Keep(w, f, Failed(job[w][f]))
   /\ UNCHANGED <<flag, lock, inherited, known>>
 
 FailFsync(w, f) ==
@@ -395,8 +399,9 @@ DeadTypeOK ==
 AcknowledgedSurvives ==
   \A r \in Records : known[r] = "present" => r \in Seen /\ \A s \in Durable : r \in s
 
-\* A removed record stays removed (D17, D19).
-RemovedStaysRemoved ==
+\* A removed record stays removed, however often the removal had to be tried (D17, D19); and a
+\* record that was seen to be missing after its add had failed does not appear (D29).
+AbsentStaysAbsent ==
   \A r \in Records : known[r] = "absent" => r \notin Seen /\ \A s \in Durable : r \notin s
 
 \* Nothing is written to a file that no path reaches (D20: the ghost inode).

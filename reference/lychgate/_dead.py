@@ -22,10 +22,10 @@ from typing import Protocol, TypeVar
 
 from lychgate._errors import StorageError
 from lychgate._fs import Facts
-from lychgate._lines import LineScanner, windows_backward
+from lychgate._lines import LineScanner, end_of_last_line, windows_backward
 from lychgate._lock import Held, StoreLock
 from lychgate._names import dead_data_name, dead_lock_name, staging_name
-from lychgate._op import Program, StepError, with_release
+from lychgate._op import Program, StepError, with_release, with_undo
 from lychgate._ops import (
     AppendRecord,
     CloseData,
@@ -46,7 +46,7 @@ from lychgate._ops import (
 )
 from lychgate._records import record_id
 from lychgate._stats import Stats
-from lychgate._steps import append_all, is_missing
+from lychgate._steps import append_all, is_missing, read_all, read_some
 
 R = TypeVar("R")
 
@@ -191,18 +191,17 @@ class DeadStore:
     async def _end_of_last_line(self, fd: int, size: int) -> int:
         """Where the last complete line ends, reading backward (D11)."""
         for offset, length in windows_backward(size, TAIL_WINDOW_BYTES):
-            newline = (await ReadTail(fd, offset, length)).rfind(b"\n")
-            if newline >= 0:
-                return offset + newline + 1
+            window = await read_all(ReadTail, fd, offset, length)
+            end = end_of_last_line(window)
+            if end:
+                return offset + end
         return 0
 
     async def _visit(self, fd: int, visit: Visit) -> None:
         scanner = LineScanner()
         offset, size = 0, (await StatData(fd)).size
         while offset < size:
-            chunk = await ReadLive(fd, offset, min(CHUNK_BYTES, size - offset))
-            if not chunk:
-                return  # somebody without the lock has cut the file
+            chunk = await read_some(ReadLive, fd, offset, min(CHUNK_BYTES, size - offset))
             offset += len(chunk)
             for line in scanner.feed(chunk):
                 if line.body is None:
@@ -242,7 +241,10 @@ class DeadStore:
         async def close() -> None:
             await CloseStaging(staging)
 
-        return await with_release(fill(), close)
+        async def unlink() -> None:  # half a copy must not eat the space that the next add needs
+            await UnlinkStaging(self._staging)
+
+        return await with_undo(with_release(fill(), close), unlink)
 
     async def _create_staging(self) -> int:
         try:
@@ -264,9 +266,7 @@ class DeadStore:
         await MatchOwner(staging, status.mode, status.uid, status.gid)
         offset = 0
         while offset < end:
-            chunk = await ReadLive(live, offset, min(CHUNK_BYTES, end - offset))
-            if not chunk:
-                return  # somebody without the lock has cut the file
+            chunk = await read_some(ReadLive, live, offset, min(CHUNK_BYTES, end - offset))
             offset += len(chunk)
             await append_all(WriteStaging, staging, copier.feed(chunk))
 
