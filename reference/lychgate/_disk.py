@@ -8,7 +8,7 @@ under asyncio, the crash lab on a simulated disk. A backend schedules nothing an
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import PurePath
 from types import TracebackType
 from typing import Self, TypeVar
@@ -34,6 +34,7 @@ from lychgate._records import (
     Codec,
     DeadTask,
     WalAdd,
+    as_number,
     check_id,
     dead_line,
     decode_payload,
@@ -185,9 +186,8 @@ class DiskPrograms:
         return self._stats.snapshot()
 
     async def close(self) -> None:
-        if not self._closed:
-            self._closed = True
-            await with_release(self._wal.close(), self._dead.close)
+        self._closed = True
+        await with_release(self._wal.close(), self._dead.close)
 
     def _check_open(self) -> None:
         if self._closed:
@@ -308,11 +308,12 @@ def _check_path(path: str | PurePath) -> str:
 
 
 def _check_frequency(seconds: float) -> float:
-    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)):
+    number = as_number(seconds)
+    if number is None:
         raise ConfigError("fsync_frequency must be a number of seconds")
-    if not (math.isfinite(seconds) and seconds >= 0):
+    if not (math.isfinite(number) and number >= 0):
         raise ConfigError("fsync_frequency must be finite and not negative")
-    return float(seconds)
+    return number
 
 
 def _whole(name: str, value: int) -> int:
@@ -323,6 +324,5 @@ def _whole(name: str, value: int) -> int:
 
 def _enqueued_at(context: object) -> float | None:
     """When the task was enqueued, where its context says so (D30)."""
-    value = context.get("enqueued_at") if isinstance(context, Mapping) else None
-    known = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
-    return float(value) if known and value is not None else None
+    number = as_number(dict.get(context, "enqueued_at")) if isinstance(context, dict) else None
+    return number if number is not None and math.isfinite(number) else None

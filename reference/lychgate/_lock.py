@@ -19,10 +19,11 @@ from __future__ import annotations
 
 import errno
 import threading
+from functools import partial
 
-from lychgate._errors import DeadTasksLockTimeout
+from lychgate._errors import ClosedError, DeadTasksLockTimeout
 from lychgate._fs import Facts
-from lychgate._op import StepError
+from lychgate._op import StepError, with_undo
 from lychgate._ops import (
     CheckLock,
     ClearMark,
@@ -61,6 +62,7 @@ class Held:
     def __init__(self) -> None:
         self.flag = threading.Lock()
         self.fd: int | None = None
+        self.closed = False
 
 
 class StoreLock:
@@ -82,6 +84,8 @@ class StoreLock:
             if held.flag.acquire(blocking=False):
                 got = False
                 try:
+                    if held.closed:
+                        raise ClosedError("this backend was closed; open a new one")
                     got = await self._attempt(held)
                 finally:
                     if not got:
@@ -102,12 +106,8 @@ class StoreLock:
                 held.fd = await OpenLock(self._path)
             if not await LockTry(held.fd):
                 return False
-            try:
-                if await CheckLock(held.fd, self._path):
-                    return True
-            except StepError:
-                await self._drop(held)
-                raise
+            if await with_undo(_check(held.fd, self._path), partial(self._drop, held)):
+                return True
             self._stats.count("lock_files_replaced")
             await self._drop(held)
         return False
@@ -116,9 +116,9 @@ class StoreLock:
         """Free what `acquire` took. The flag goes last; it is memory and cannot fail."""
         assert held.fd is not None and held.flag.locked(), "only the owner releases"
         try:
-            await Unlock(held.fd)
+            await with_undo(_unlock(held.fd), partial(self._drop, held))
         except StepError:
-            await self._drop(held)  # closing the only descriptor frees the lock as well
+            pass  # closing the only descriptor has freed the lock as well
         finally:
             held.flag.release()
 
@@ -147,15 +147,27 @@ class StoreLock:
         await _write_mark(ClearMark(held.fd, clean_mark(self._facts.boot())))
 
     async def close(self) -> None:
-        """Give the descriptor back, after the operation that holds it. Safe to repeat."""
+        """Give the descriptor back, after the operation that holds it. Safe to repeat.
+
+        Operations that still wait for the flag find that they came too late.
+        """
         held = self._mine()
         while not held.flag.acquire(blocking=False):
             await Sleep(LOCK_SLEEP_S)
+        held.closed = True
         try:
             if held.fd is not None:
                 await self._drop(held)
         finally:
             held.flag.release()
+
+
+async def _check(fd: int, path: str) -> bool:
+    return await CheckLock(fd, path)
+
+
+async def _unlock(fd: int) -> None:
+    await Unlock(fd)
 
 
 async def _write_mark(op: SetMark | ClearMark) -> None:

@@ -145,6 +145,16 @@ def decode_payload(codec: Codec, payload: bytes) -> object:
         return Undecodable(name, data)
 
 
+def as_number(value: object) -> float | None:
+    """An int or float as a float (infinite when too large); None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
+
+
 # --- WAL lines --------------------------------------------------------------------------------
 
 
@@ -163,11 +173,12 @@ class WalRemove:
 def _time_text(publish_at: float | None) -> bytes:
     if publish_at is None:
         return b"0"
-    if isinstance(publish_at, bool) or not isinstance(publish_at, (int, float)):
+    number = as_number(publish_at)
+    if number is None:
         raise Refused(f"publish_at is a number of seconds, not {type(publish_at).__name__}")
-    if not math.isfinite(publish_at) or publish_at < 0:
+    if not math.isfinite(number) or number < 0:
         raise Refused("publish_at must be finite and not negative (seconds since the Unix epoch)")
-    return repr(float(publish_at)).encode("ascii")
+    return repr(number).encode("ascii")
 
 
 def wal_add_line(codec: Codec, task_id: str, task: object, publish_at: float | None) -> bytes:

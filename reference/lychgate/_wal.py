@@ -25,16 +25,13 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TypeVar
 
-from lychgate._errors import StorageError
+from lychgate._errors import ClosedError, StorageError
 from lychgate._fs import Facts
 from lychgate._ids import TaskIds
 from lychgate._names import is_wal_name, wal_name
 from lychgate._op import Program, StepError, with_release, with_undo
 from lychgate._ops import (
     AppendWal,
-    ClaimCheck,
-    ClaimOpen,
-    ClaimTry,
     CopyWal,
     CreateWal,
     FsyncWal,
@@ -49,7 +46,16 @@ from lychgate._ops import (
 from lychgate._records import wal_remove_line
 from lychgate._stats import Stats
 from lychgate._steps import append_all, is_missing
-from lychgate._wal_file import Replay, Slot, WalFile, close_wal, read_run, replay_wal, runs
+from lychgate._wal_file import (
+    Replay,
+    Slot,
+    WalFile,
+    claim_wal,
+    close_wal,
+    read_run,
+    replay_wal,
+    runs,
+)
 
 R = TypeVar("R")
 
@@ -74,6 +80,7 @@ class _Own:
         self.names_unsynced = False  # an unlink that is not durable yet
         self.due: float | None = None  # when the batch must be fsynced
         self.limit = float(ROTATE_BYTES)
+        self.closed = False
 
 
 class Wal:
@@ -122,9 +129,13 @@ class Wal:
         """Append a remove record, if the task is live here; else change nothing (W10)."""
 
         async def body(own: _Own) -> None:
-            if own.file is not None and task_id in own.file.live:
+            if own.file is None:
+                return
+            if task_id in own.file.live:
                 file = await self._writable(own)
                 await self._append(own, file, task_id, wal_remove_line(task_id), adds=False)
+            elif own.file.suspect or own.retired or own.names_unsynced:
+                await self._writable(own)  # this may repeat a remove whose fsync failed (W9)
 
         await self._in_turn(body)
 
@@ -163,17 +174,20 @@ class Wal:
         """Make everything durable and let the file go: unlinked when nothing in it is live."""
 
         async def body(own: _Own) -> None:
+            own.closed = True
             await with_release(self._make_durable(own), partial(self._let_go, own))
 
-        await self._in_turn(body)
+        await self._in_turn(body, closing=True)
 
     # --- taking turns -------------------------------------------------------------------------
 
-    async def _in_turn(self, body: Callable[[_Own], Program[R]]) -> R:
+    async def _in_turn(self, body: Callable[[_Own], Program[R]], closing: bool = False) -> R:
         own = self._by_process.setdefault(self._facts.pid(), _Own())
         while not own.flag.acquire(blocking=False):
             await Sleep(_TURN_S)
         try:
+            if own.closed and not closing:  # while this fiber waited
+                raise ClosedError("this backend was closed; open a new one")
             return await body(own)
         except StepError as error:
             raise self._error(error, definite=True) from error.cause
@@ -309,7 +323,12 @@ class Wal:
         """Copy the live records into a new file; from then on that is the own file (W5)."""
         old = own.file
         assert old is not None
+        await self._unlink_retired(own)
         new = await self._create()
+
+        async def retire() -> None:  # what it holds must not come back once more is acknowledged
+            own.retired.append(new)
+            await self._unlink_retired(own)
 
         async def fill() -> None:
             await self._copy(old.fd, old.on_disk(), new)
@@ -318,7 +337,7 @@ class Wal:
                 new.added(task_id, len(line), None)
             await FsyncWal(new.fd)
 
-        await with_undo(fill(), partial(self._discard, new))
+        await with_undo(fill(), retire)
         new.synced()
         own.file, own.due = new, None
         own.retired.append(old)
@@ -326,11 +345,11 @@ class Wal:
 
     async def _take_over(self, own: _Own, path: str) -> None:
         """Copy what is live in another's file into the own one, and retire it (W2, W5)."""
-        fd = await self._claim(path)
-        if fd is None:
-            return
-        let_go = partial(close_wal, fd)
         try:
+            fd = await claim_wal(path)
+            if fd is None:
+                return
+            let_go = partial(close_wal, fd)
             replay = await with_undo(replay_wal(fd), let_go)
         except StepError:
             self._stats.count("wal_files_unreadable")  # left for a better day (W14)
@@ -348,23 +367,6 @@ class Wal:
             target = await self._sound(own)
             await self._copy(fd, iter(replay.live.items()), target)
             await self._fsync(own, target)
-
-    async def _claim(self, path: str) -> int | None:
-        """The descriptor of a file that nobody owns, locked; None for any other (W11, W14)."""
-        try:
-            fd = await ClaimOpen(path)
-        except StepError as error:
-            if not is_missing(error):
-                self._stats.count("wal_files_unreadable")
-            return None
-
-        async def attempt() -> bool:
-            return await ClaimTry(fd) and await ClaimCheck(fd, path)
-
-        if await with_undo(attempt(), partial(close_wal, fd)):
-            return fd
-        await close_wal(fd)
-        return None
 
     async def _settle(self, own: _Own) -> None:
         """Make the end of replaced files durable; before that nothing is acknowledged (W5)."""

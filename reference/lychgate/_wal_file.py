@@ -5,15 +5,16 @@ What is appended to it, and when it is made durable or replaced, is `_wal.py`'s 
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple
 
 from lychgate._lines import Line, LineScanner
-from lychgate._op import StepError
-from lychgate._ops import CloseWal, ReadWal
+from lychgate._op import StepError, with_undo
+from lychgate._ops import ClaimCheck, ClaimOpen, ClaimTry, CloseWal, ReadWal
 from lychgate._records import WalAdd, WalRemove, parse_wal
+from lychgate._steps import is_missing, read_all
 
 BATCH_BYTES = 1024 * 1024
 """What one ReadWal reads and one CopyWal writes."""
@@ -130,6 +131,24 @@ async def close_wal(fd: int) -> None:
         pass
 
 
+async def claim_wal(path: str) -> int | None:
+    """The descriptor of a file that nobody owns, locked; None for any other (W11)."""
+    try:
+        fd = await ClaimOpen(path)
+    except StepError as error:
+        if is_missing(error):
+            return None
+        raise
+
+    async def attempt() -> bool:
+        return await ClaimTry(fd) and await ClaimCheck(fd, path)
+
+    if await with_undo(attempt(), partial(close_wal, fd)):
+        return fd
+    await close_wal(fd)
+    return None
+
+
 async def replay_wal(fd: int) -> Replay:
     """What the lines of a file amount to."""
     replay, scanner, offset = Replay(), LineScanner(), 0
@@ -142,12 +161,5 @@ async def replay_wal(fd: int) -> Replay:
 
 
 async def read_run(fd: int, run: Run) -> bytes:
-    parts: list[bytes] = []
-    offset, end = run.offset, run.offset + run.length
-    while offset < end:
-        part = await ReadWal(fd, offset, end - offset)
-        if not part:
-            raise StepError("ReadWal", OSError(errno.EIO, "the WAL file was cut by others"))
-        parts.append(part)
-        offset += len(part)
-    return b"".join(parts)
+    """The lines of a run."""
+    return await read_all(ReadWal, fd, run.offset, run.length)
