@@ -35,6 +35,7 @@ from lychgate._records import (
     DeadTask,
     WalAdd,
     as_number,
+    check_codec,
     check_id,
     dead_line,
     decode_payload,
@@ -66,7 +67,7 @@ class DiskPrograms:
     ) -> None:
         self._directory = facts.resolve(_check_path(path))  # once: chdir does not move it (W14)
         prefix = check_prefix(prefix)
-        self._codec = codec
+        self._codec = check_codec(codec)
         self._facts = facts
         self._stats = Stats()
         self._ids = TaskIds(facts)
@@ -318,7 +319,7 @@ def _check_frequency(seconds: float) -> float:
 
 def _whole(name: str, value: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise Refused(f"{name} must be a whole number, not {value!r}")
+        raise Refused(f"{name} must be a whole number, 0 or more")
     return value
 
 

@@ -1,7 +1,8 @@
 """What the lines of both stores say, and how values become text (W1, D30).
 
 WAL            add:{id}:{publish_at or 0}:{payload}      rem:{id}
-Dead task      one JSON object, `task_id` first, keys in the order of `DeadTask`
+Dead task      one JSON object, `task_id` first and `context` last, so that both are found by bytes:
+               a context that this process cannot read never hides its record (W7, D30)
 
 Rules of this file
   * Ids are text of any kind. In the WAL `%`, `:` and control characters are percent-encoded; lone
@@ -18,11 +19,10 @@ import json
 import math
 import re
 from base64 import b64decode, b64encode
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from lychgate._errors import Refused
+from lychgate._errors import ConfigError, Refused
 from lychgate._lines import LINE_BYTES_MAX, seal
 
 ERROR_TEXT_MAX = 8192
@@ -30,6 +30,8 @@ ERROR_TEXT_MAX = 8192
 
 _UNSAFE = re.compile(rb"[%:\x00-\x1f\x7f]")
 _QUOTED = re.compile(rb"%([0-9A-F]{2})")
+_PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
+_CODEC_NAME = re.compile(r"[A-Za-z0-9_.+-]{1,64}", re.ASCII)
 
 
 class Codec(Protocol):
@@ -43,12 +45,19 @@ class Codec(Protocol):
 
 
 class JsonCodec:
-    """JSON in ASCII: no raw newline, every string survives, lone surrogates included."""
+    """JSON in ASCII: no raw newline, every string survives, lone surrogates included.
+
+    Two surrogates in a row are refused: JSON's escapes cannot tell them from the one character that
+    they would make.
+    """
 
     name = "json"
 
     def dumps(self, value: object) -> bytes:
-        return json.dumps(value, separators=(",", ":"), allow_nan=False).encode("ascii")
+        text = json.dumps(value, separators=(",", ":"), allow_nan=False)
+        if "\\ud" in text and _PAIR.search(json.dumps(value, ensure_ascii=False)):
+            raise ValueError("two surrogates in a row would be read back as one character")
+        return text.encode("ascii")
 
     def loads(self, data: bytes) -> object:
         value: object = json.loads(data)
@@ -89,6 +98,8 @@ def check_id(task_id: object) -> str:
         raise Refused(f"a task id is a string, not {type(task_id).__name__}")
     if not task_id:
         raise Refused("a task id must not be empty")
+    if _PAIR.search(task_id):
+        raise Refused("two surrogates in a row are one character: give the id as that character")
     return task_id
 
 
@@ -110,12 +121,34 @@ def unquote_id(field: bytes) -> str:
 # --- values -----------------------------------------------------------------------------------
 
 
+def check_codec(codec: Codec) -> Codec:
+    """The codec, or ConfigError: its name stands in the files."""
+    if not isinstance(codec.name, str) or not _CODEC_NAME.fullmatch(codec.name):
+        raise ConfigError("a codec's name is 1 to 64 letters, digits or any of '_.+-'")
+    return codec
+
+
 def _encode(codec: Codec, value: object) -> bytes:
     try:
         data = codec.dumps(value)
     except Exception as error:  # a codec is foreign code and may raise anything
-        raise Refused(f"the {codec.name} codec cannot encode this value: {error}") from error
+        raise Refused(f"the {codec.name} codec cannot encode this value: {_text(error)}") from error
+    if not isinstance(data, bytes):
+        raise Refused(f"the {codec.name} codec gave {type(data).__name__} in place of bytes")
+    if codec.name == JSON.name and (b"\n" in data or data.startswith(b"=")):
+        raise Refused("what the json codec gives is written as it is: it must be JSON in one line")
     return data
+
+
+def _decode(codec: Codec, name: str, data: bytes) -> object:
+    try:
+        if name == codec.name:
+            return codec.loads(data)
+        if name == JSON.name:
+            return JSON.loads(data)
+    except Exception:  # foreign bytes or foreign code: kept as they are
+        pass
+    return Undecodable(name, data)
 
 
 def _fits(line: bytes) -> bytes:
@@ -133,16 +166,13 @@ def _payload(codec: Codec, value: object) -> bytes:
 
 def decode_payload(codec: Codec, payload: bytes) -> object:
     """The value of a WAL payload, `Undecodable` when this codec cannot tell (W7)."""
-    name, data = JSON.name, payload
+    if not payload.startswith(b"="):
+        return _decode(codec, JSON.name, payload)
     try:
-        if payload.startswith(b"="):
-            field, encoded = payload[1:].split(b"=", 1)
-            name, data = field.decode("ascii"), b64decode(encoded, validate=True)
-        if name == codec.name:
-            return codec.loads(data)
-        return JSON.loads(data) if name == JSON.name else Undecodable(name, data)
-    except Exception:  # foreign bytes or foreign code: kept as they are
-        return Undecodable(name, data)
+        field, encoded = payload[1:].split(b"=", 1)
+        return _decode(codec, field.decode("ascii"), b64decode(encoded, validate=True))
+    except ValueError:
+        return Undecodable("", payload)
 
 
 def as_number(value: object) -> float | None:
@@ -212,6 +242,7 @@ def parse_wal(body: bytes) -> WalAdd | WalRemove | None:
 # --- dead-task lines --------------------------------------------------------------------------
 
 _ID_FIRST = b'{"task_id":"'
+_CONTEXT_LAST = b',"context":'  # inside a JSON string its quotes would be escaped
 
 
 def dead_line(codec: Codec, dead: DeadTask) -> bytes:
@@ -221,19 +252,22 @@ def dead_line(codec: Codec, dead: DeadTask) -> bytes:
         "task_class": dead.task_class,
         "attempts": dead.attempts,
         "error_class": dead.error_class,
-        "error_message": dead.error_message[:ERROR_TEXT_MAX],
+        "error_message": dead.error_message[:ERROR_TEXT_MAX],  # a description may be longer
         "failed_at": dead.failed_at,
         "enqueued_at": dead.enqueued_at,
     }
     if isinstance(dead.context, Undecodable):  # as it was stored: nobody could read it (U6)
         fields["codec"] = dead.context.codec
         fields["data"] = b64encode(dead.context.data).decode("ascii")
-    elif codec.name == JSON.name:
-        fields["context"] = dead.context
-    else:
+    elif codec.name != JSON.name:
         fields["codec"] = codec.name
         fields["data"] = b64encode(_encode(codec, dead.context)).decode("ascii")
-    body = _encode(JSON, fields)
+    try:
+        body = json.dumps(fields, separators=(",", ":")).encode("ascii")
+    except ValueError as error:  # a number of thousands of digits
+        raise Refused(f"this dead task cannot be encoded: {error}") from error
+    if "codec" not in fields:
+        body = b"%b%b%b}" % (body[:-1], _CONTEXT_LAST, _encode(codec, dead.context))
     assert body.startswith(_ID_FIRST), "record_id reads the id from the front"
     return _fits(seal(body))
 
@@ -260,19 +294,19 @@ def record_id(body: bytes) -> bytes | None:
 
 def parse_dead(codec: Codec, body: bytes) -> DeadTask | None:
     """The dead task of a valid line, or None when the line is foreign."""
+    head, found, tail = body.partition(_CONTEXT_LAST)
     try:
-        fields = json.loads(body)
-        if "codec" in fields:
-            name, data = str(fields["codec"]), b64decode(fields["data"], validate=True)
-            context = _decode_context(codec, name, data)
+        fields = json.loads(head + b"}" if found else body)
+        if found:
+            name, data = JSON.name, tail[:-1]
         else:
-            context = fields["context"]
+            name, data = str(fields["codec"]), b64decode(fields["data"], validate=True)
         enqueued_at = fields["enqueued_at"]
         return DeadTask(
             task_id=str(fields["task_id"]),
             task_class=str(fields["task_class"]),
             attempts=int(fields["attempts"]),
-            context=context,
+            context=_decode(codec, name, data),
             error_class=str(fields["error_class"]),
             error_message=str(fields["error_message"]),
             failed_at=float(fields["failed_at"]),
@@ -282,28 +316,24 @@ def parse_dead(codec: Codec, body: bytes) -> DeadTask | None:
         return None
 
 
-def _decode_context(codec: Codec, name: str, data: bytes) -> object:
-    if name != codec.name:
-        return Undecodable(name, data)
-    try:
-        return codec.loads(data)
-    except Exception:  # foreign code on foreign bytes
-        return Undecodable(name, data)
-
-
 def describe_error(exception: object) -> tuple[str, str]:
     """Class name and message of what a task raised; never raises itself (D25).
 
     The exception object is not stored. Text or a mapping with `class` and `message` is taken as a
     description of an exception that this process has not got.
     """
-    if isinstance(exception, Mapping):
-        return str(exception.get("class", "")), str(exception.get("message", ""))
+    if isinstance(exception, dict):
+        return _text(exception.get("class", "")), _text(exception.get("message", ""))
     if exception is None or isinstance(exception, str):
         return "", exception or ""
     kind = type(exception)
-    name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+    name, module = kind.__qualname__, kind.__module__
+    return name if module == "builtins" else f"{module}.{name}", _text(exception)
+
+
+def _text(value: object) -> str:
+    """A foreign object's text, cut; a broken `__str__` must not lose the task (D25)."""
     try:
-        return name, str(exception)
-    except Exception as error:  # a broken __str__ must not lose the task
-        return name, f"(its text could not be made: {type(error).__name__})"
+        return str(value)[:ERROR_TEXT_MAX]
+    except Exception as error:
+        return f"(its text could not be made: {type(error).__name__})"
