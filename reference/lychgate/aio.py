@@ -90,7 +90,7 @@ class Disk:
     async def sync(self) -> None:
         await self._drive(self._programs.sync())
 
-    def stats(self) -> dict[str, int]:
+    async def stats(self) -> dict[str, int]:
         return self._programs.stats()
 
     async def close(self) -> None:
