@@ -11,7 +11,6 @@ Rules
 
 from __future__ import annotations
 
-import contextlib
 import os
 import selectors
 import signal
@@ -21,6 +20,7 @@ import tempfile
 import time
 from typing import Protocol
 
+from lychgate_conformance._nursery import Nursery, python_path
 from lychgate_conformance._resolve import Factory
 from lychgate_conformance._server import Server
 from lychgate_conformance._verdict import AdapterFault, BackendDied, Inconclusive
@@ -52,33 +52,43 @@ class LocalHost:
         self._server.answer({"do": "reset"})
 
 
-class ProcessHost:
-    """A server in a process that was started for it."""
+class Process(Protocol):
+    """What a host needs of a process: `subprocess.Popen` has it, and `NurseryProcess`."""
 
-    def __init__(self, spec: str) -> None:
+    pid: int
+
+    def poll(self) -> int | None: ...
+
+    def kill(self) -> None: ...
+
+    def wait(self, timeout: float | None = None) -> int: ...
+
+
+class ProcessHost:
+    """A server in a process that was started for it: by a nursery, or as a program of its own."""
+
+    def __init__(self, spec: str, nursery: Nursery | None = None) -> None:
         self.spec = spec
         self._errors = tempfile.TemporaryFile()
-        path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "lychgate_conformance._child", spec],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._errors,
-            env={**os.environ, "PYTHONPATH": path},
-            bufsize=0,
-            start_new_session=True,  # a Ctrl-C at the terminal is ours to pass on
-        )
-        assert self._process.stdin is not None and self._process.stdout is not None
-        self._in, self._out = self._process.stdin.fileno(), self._process.stdout.fileno()
+        requests, self._in = os.pipe()
+        self._out, replies = os.pipe()
+        try:
+            if nursery is None:
+                self._process: Process = _start(spec, requests, replies, self._errors.fileno())
+            else:
+                self._process = nursery.start(spec, requests, replies, self._errors.fileno())
+        finally:
+            os.close(requests)
+            os.close(replies)
         os.set_blocking(self._in, False)
         os.set_blocking(self._out, False)
         self._to_write = bytearray()
         self._buffer = bytearray()
         self._searched = 0
-        self._lines: list[bytes] = []
         self._asked = 0
         self._answered = 0
         self._greeted = False
+        self._ended = False
 
     @property
     def pid(self) -> int:
@@ -140,12 +150,14 @@ class ProcessHost:
         self._process.wait()
 
     def end(self) -> None:
+        if self._ended:
+            return
+        self._ended = True
         if self._process.poll() is None:
             self.kill()
-        for stream in (self._process.stdin, self._process.stdout, self._errors):
-            assert stream is not None
-            with contextlib.suppress(OSError):
-                stream.close()
+        os.close(self._in)
+        os.close(self._out)
+        self._errors.close()
 
     def last_words(self) -> str:
         """How the process ended and the last line that it wrote to standard error."""
@@ -228,3 +240,42 @@ class ProcessHost:
             self._to_write.clear()
             return
         del self._to_write[:written]
+
+
+class Pool:
+    """Processes for the cases of one run, some of them started ahead.
+
+    Each is handed out once; what is left is ended with the run.
+    """
+
+    _AHEAD = 2
+
+    def __init__(self, spec: str) -> None:
+        self._spec = spec
+        self._ready: list[ProcessHost] = []
+        self._nursery: Nursery | None = None
+
+    def take(self) -> ProcessHost:
+        if self._nursery is None and sys.platform == "linux":
+            self._nursery = Nursery()
+        while len(self._ready) <= self._AHEAD:
+            self._ready.append(ProcessHost(self._spec, self._nursery))
+        return self._ready.pop(0)
+
+    def end(self) -> None:
+        while self._ready:
+            self._ready.pop().end()
+        if self._nursery is not None:
+            self._nursery.end()
+            self._nursery = None
+
+
+def _start(spec: str, stdin: int, stdout: int, stderr: int) -> Process:
+    return subprocess.Popen(
+        [sys.executable, "-m", "lychgate_conformance._child", spec],
+        stdin=stdin,
+        stdout=stdout,
+        stderr=stderr,
+        env={**os.environ, "PYTHONPATH": python_path()},
+        start_new_session=True,  # a Ctrl-C at the terminal is ours to pass on
+    )

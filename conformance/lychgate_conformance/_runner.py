@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from lychgate_conformance._case import LEVELS, Case, all_cases
-from lychgate_conformance._host import Host
+from lychgate_conformance._host import Host, Pool
 from lychgate_conformance._report import Report, Result
 from lychgate_conformance._stage import Stage
 from lychgate_conformance._store import CallError
@@ -68,6 +68,7 @@ class Runner:
         self.target = target
         self.options = options
         self._host: Host | None = None
+        self._pool = None if target.spec is None else Pool(target.spec)
 
     def run_case(self, case: Case) -> Result:
         """The result of one case; never raises for what the backend does."""
@@ -83,7 +84,8 @@ class Runner:
         if self._host is None:
             self._host = self.target.new_host()
         seed = f"{self.options.seed}:{case.id}"
-        stage = Stage(self.target, self._host, self.options.path, seed, case.limit_s)
+        base = self.options.path
+        stage = Stage(self.target, self._host, self._pool, base, seed, case.limit_s)
         verdict, message, trace = Verdict.PASS, "", ""
         try:
             case.function(stage)
@@ -107,12 +109,18 @@ class Runner:
         except (BackendDied, Inconclusive):
             sound = False
         if not sound:
-            self.end()
+            self._end_host()
 
-    def end(self) -> None:
+    def _end_host(self) -> None:
         if self._host is not None:
             self._host.end()
             self._host = None
+
+    def end(self) -> None:
+        """Leave no process behind."""
+        self._end_host()
+        if self._pool is not None:
+            self._pool.end()
 
     def _result(
         self, case: Case, verdict: Verdict, message: str, trace: str = "", seconds: float = 0.0

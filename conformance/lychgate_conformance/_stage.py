@@ -15,7 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from lychgate_conformance._claims import Claims
-from lychgate_conformance._host import Host, ProcessHost
+from lychgate_conformance._host import Host, Pool, ProcessHost
 from lychgate_conformance._store import Call, CallError, Store
 from lychgate_conformance._target import Target
 from lychgate_conformance._verdict import Inconclusive, NotMeasured
@@ -157,8 +157,16 @@ class ProcessWorker(Worker):
 class Stage:
     """One case's world."""
 
-    def __init__(self, target: Target, host: Host, base: str | None, seed: str, limit_s: float) -> None:
-        self.target = target
+    def __init__(
+        self,
+        target: Target,
+        host: Host,
+        pool: Pool | None,
+        base: str | None,
+        seed: str,
+        limit_s: float,
+    ) -> None:
+        self._pool = pool
         self.claims: Claims = target.claims
         self.clock = Clock(limit_s)
         self.rng = random.Random(seed)
@@ -185,9 +193,9 @@ class Stage:
 
     def worker(self) -> ProcessWorker:
         """A new process. NotMeasured when no other process can load the backend."""
-        if not self.target.can_start:
+        if self._pool is None:
             raise NotMeasured("no other process can import this factory: name it as module:factory")
-        process = self.target.new_process()
+        process = self._pool.take()
         self._processes.append(process)
         return ProcessWorker(process, self.clock, self.path)
 

@@ -40,17 +40,8 @@ class Target:
         """Where level 0 runs."""
         if self.factory is not None:
             return LocalHost(self.factory)
-        return self.new_process()
-
-    def new_process(self) -> ProcessHost:
-        """A process of its own."""
-        assert self.spec is not None, "ask can_start first"
+        assert self.spec is not None, "a target has a name to load it by, or a factory"
         return ProcessHost(self.spec)
-
-    @property
-    def can_start(self) -> bool:
-        """Whether another process can load this backend."""
-        return self.spec is not None
 
 
 def load_target(
