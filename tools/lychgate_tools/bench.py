@@ -55,17 +55,24 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(BENCHES))
     parser.add_argument("--path", metavar="DIR", help="measure on this disk (a temporary directory "
                         "is made in DIR and removed; default: the system's one)")  # fmt: skip
-    parser.add_argument("--size", type=_positive, default=SIZE, metavar="N",
+    parser.add_argument("--size", type=_at_least_100, default=SIZE, metavar="N",
                         help="records of the big stores (default %(default)s)")  # fmt: skip
-    parser.add_argument("--count", type=_positive, default=COUNT, metavar="N",
+    parser.add_argument("--count", type=_at_least_1, default=COUNT, metavar="N",
                         help="calls of each small operation (default %(default)s)")  # fmt: skip
 
 
-def _positive(text: str) -> int:
-    value = int(text.replace("_", ""))
-    if value < 100:
-        raise argparse.ArgumentTypeError("must be at least 100")
-    return value
+def _at_least_100(text: str) -> int:
+    return _whole(text, 100)
+
+
+def _at_least_1(text: str) -> int:
+    return _whole(text, 1)
+
+
+def _whole(text: str, least: int) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) < least:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from {least} on")
+    return int(text)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -28,7 +28,6 @@ from lychgate_tools.bench_store import (
 )
 
 INSTALL = 'not installed: pip install "lychgate[bench]"'
-_EACH = 25
 
 
 class PeerMissing(Exception):
@@ -89,7 +88,7 @@ def peers(plan: Plan) -> list[Result]:
                     ("add_dead_task", add_dead),
                     ("add_task, fsync_frequency=0", add_task),
                 ):
-                    times = compare(side, put, plan.rounds, _EACH)
+                    times = compare(side, put, plan.rounds, plan.each)
                     results.append(_result("peers", what, label, times, goal=1.0))
     if not results:
         raise PeerMissing(INSTALL)

@@ -37,7 +37,7 @@ CONTEXT = {"args": ["ada@example.org", 3], "kwargs": {}, "enqueued_at": 17672256
 TASK = {"task": "mail.send", "args": ["ada@example.org", 3], "kwargs": {}}
 ERROR = ConnectionError("connection refused by mail.example.org:25")
 
-_EACH = 25  # calls of one side before it is the other's turn
+_EACH = 25
 _CHUNK_BYTES = 1024 * 1024
 _BIG_ROUNDS = 3  # of what takes seconds a time
 
@@ -50,6 +50,11 @@ class Plan:
     size: int  # records of a big store
     count: int  # calls of a small operation
     note: Callable[[str], None]
+
+    @property
+    def each(self) -> int:
+        """Calls of one side before it is the other's turn."""
+        return min(_EACH, self.count)
 
     @property
     def rounds(self) -> int:
@@ -133,9 +138,9 @@ def dead_add(plan: Plan) -> list[Result]:
             line = (base / "small" / dead_data_name(PREFIX)).read_bytes()
             plan.note("add_dead_task beside bare calls")
             bare = _bare_durable(base / "bare", line)
-            with_bare = compare(timed(add), bare, plan.rounds, _EACH)
+            with_bare = compare(timed(add), bare, plan.rounds, plan.each)
             plan.note("a big store beside a small one")
-            with_small = compare(timed(add_big), timed(add), plan.rounds, _EACH)
+            with_small = compare(timed(add_big), timed(add), plan.rounds, plan.each)
     over = with_bare.first - with_bare.second
     reach = over / 0.15  # the reference time from which on the same overhead is within 15 %
     return [
@@ -175,12 +180,12 @@ def _wal_add(plan: Plan, base: Path, batched: Disk, each: Disk, bare_fd: int) ->
 
     add = timed(lambda: batched.add_task(TASK))
     plan.note("add_task beside a bare write")
-    beside_write = compare(add, timed(lambda: os.write(bare_fd, data)), plan.rounds, _EACH)
+    beside_write = compare(add, timed(lambda: os.write(bare_fd, data)), plan.rounds, plan.each)
     plan.note("add_task beside bare durable calls")
-    beside_durable = compare(add, _bare_durable(base / "bare2", data), plan.rounds, _EACH)
+    beside_durable = compare(add, _bare_durable(base / "bare2", data), plan.rounds, plan.each)
     plan.note("add_task with fsync_frequency=0")
     add_durable = timed(lambda: each.add_task(TASK))
-    beside_sync = compare(add_durable, timed(write_and_sync), plan.rounds, _EACH)
+    beside_sync = compare(add_durable, timed(write_and_sync), plan.rounds, plan.each)
     return [
         _result("wal-add", "add_task, batched fsync", "write to an open file", beside_write,
                 note="a process crash loses nothing, a host crash at most fsync_frequency"),
@@ -275,7 +280,7 @@ def first_page(plan: Plan) -> list[Result]:
             time = compare(
                 timed(lambda: big.list_dead_tasks(limit=PAGE)),
                 timed(lambda: small.list_dead_tasks(limit=PAGE)),
-                plan.rounds, 5,
+                plan.rounds, min(5, plan.each),
             )  # fmt: skip
         peak = in_child("page", str(base / "big")).peak_bytes
         small_peak = in_child("page", str(base / "small")).peak_bytes

@@ -22,6 +22,7 @@ from lychgate_tools.ui import ExitCode, UserError, nearest
 COMMANDS: dict[str, tuple[str, str]] = {
     "check": ("lychgate_tools.check", "model-check the TLA+ spec and compare with its manifest"),
     "bench": ("lychgate_tools.bench", "measure the engine beside bare system calls, as ratios"),
+    "doctor": ("lychgate_tools.doctor", "say whether a directory can keep the promises"),
 }
 """Name: module and one line of help."""
 
