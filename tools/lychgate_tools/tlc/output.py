@@ -141,9 +141,15 @@ _MEMORY = (1001, 1002)
 _STACK = 1005
 
 
-def judge(output: Output, code: int, stderr: str, liveness: bool, temporal: str = "") -> Verdict:
-    """The verdict of one run. `temporal` is the name of the model's only PROPERTY: of temporal
-    ones TLC does not say which is violated, of refinements it gives a place in the source."""
+def judge(
+    output: Output, code: int, stderr: str, liveness: bool | None, temporal: str = ""
+) -> Verdict:
+    """The verdict of one run.
+
+    `liveness` says whether a temporal property must have been checked; None takes what TLC did.
+    `temporal` is the name of the model's only PROPERTY: of temporal ones TLC does not say which is
+    violated, of refinements it gives a place in the source.
+    """
     measured = _measure(output)
     failed = next((m for m in output.messages if m.code in _VIOLATIONS), None)
     errors = [m for m in output.messages if m.severity in (_ERROR, _BUG)]
@@ -164,7 +170,7 @@ def judge(output: Output, code: int, stderr: str, liveness: bool, temporal: str 
     return _passed(output, measured, liveness)
 
 
-def _passed(output: Output, measured: Verdict, liveness: bool) -> Verdict:
+def _passed(output: Output, measured: Verdict, liveness: bool | None) -> Verdict:
     """The second half of the rule: nothing went wrong, but did TLC also finish?"""
     completed = output.first(2193)
     if completed is None or "No error has been found" not in completed.text:
@@ -175,7 +181,7 @@ def _passed(output: Output, measured: Verdict, liveness: bool) -> Verdict:
     temporal = output.first(2212) is not None
     if liveness and not temporal:
         return _error(measured, "liveness", "the model should check liveness and TLC checked none")
-    if temporal and not liveness:
+    if temporal and liveness is False:
         return _error(measured, "liveness", "TLC checked liveness; the manifest lacks liveness = true")
     if temporal and output.first(2267) is None:
         return _error(measured, "liveness", "TLC did not finish checking the temporal properties")
