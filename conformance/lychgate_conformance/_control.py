@@ -95,14 +95,16 @@ class Control:
 
     # --- dead tasks ---------------------------------------------------------------------------
 
-    def add_dead_task(
-        self, task_id: str, context: object, exception: object, task_class: str, attempts: int
-    ) -> None:
+    @staticmethod
+    def record(
+        task_id: str, context: object, exception: object, task_class: str, attempts: int
+    ) -> dict[str, object]:
+        """What is stored of a dead task."""
         try:
             message = str(exception)
         except Exception:  # foreign code
             message = "(no text)"
-        record = {
+        return {
             "task_id": task_id,
             "task_class": task_class,
             "attempts": attempts,
@@ -111,6 +113,11 @@ class Control:
             "error_message": message,
             "failed_at": time.time(),
         }
+
+    def add_dead_task(
+        self, task_id: str, context: object, exception: object, task_class: str, attempts: int
+    ) -> None:
+        record = self.record(task_id, context, exception, task_class, attempts)
         row = (json.dumps(task_id), json.dumps(record, allow_nan=False))
         with self.transaction() as db:
             db.execute("INSERT INTO dead (id, record) VALUES (?, ?)", row)

@@ -275,7 +275,7 @@ def damaged_wal(stage: Stage) -> None:
     ids = waiting_file(stage)
     file = the_wal_file(stage)
     found = lines(file)
-    file.write_bytes(found[0] + flip(found[1], 14) + JUNK[1] + found[2] + b"\0\0\n" + found[3])
+    file.write_bytes(found[0] + flip(found[1], 13) + JUNK[1] + found[2] + b"\0\0\n" + found[3])
     store = stage.open()
     expect_ids("pending tasks", store.pending_ids(), [ids[0], ids[2], ids[3]])
     expect_ids("pending tasks after reopening", stage.reopen(store).pending_ids(), [ids[0], ids[2], ids[3]])

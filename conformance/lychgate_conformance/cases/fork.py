@@ -103,13 +103,15 @@ def bystander(stage: Stage) -> None:
 @case("L1-FORK-007", "parent and child change the dead tasks at once: one order explains it", "D23, D15", FORK)
 def both_at_once(stage: Stage) -> None:
     worker, store = parent(stage)
-    adds = dead_calls(store, "d", 20)
-    removes = [store.call("remove_dead_tasks", [f"d-{n}", f"d-{n + 1}"]) for n in range(0, 20, 2)]
-    theirs, mine = worker.fork(removes, adds)
     history = History(stage.claims)
+    expect_equal("the count", store.remove_dead_tasks(["before"]), 1)
+    first = dead_calls(store, "d", 20)
+    history.did_all(0, first, [worker.ask(call.request()) for call in first])
+    adds = dead_calls(store, "e", 20)
+    removes = [store.call("remove_dead_tasks", [f"d-{n}", f"e-{n}"]) for n in range(20)]
+    theirs, mine = worker.fork(removes, adds)
     history.did_all(0, adds, mine)
     history.did_all(1, removes, theirs)
-    expect_equal("the count", store.remove_dead_tasks(["before"]), 1)
     last = store.call("list_dead_tasks", limit=None, offset=0)
     history.did(0, last, worker.ask(last.request()))
     raised = history.raised()

@@ -35,14 +35,16 @@ def tasks_outlive(stage: Stage) -> None:
     expect_ids("pending tasks", successor(stage).pending_ids(), ids)
 
 
-@case("L1-KILL-002", "acknowledged dead tasks outlive a kill, in order", "D17", KILL)
+@case("L1-KILL-002", "acknowledged dead tasks outlive a kill, in their order", "D17", KILL)
 def dead_tasks_outlive(stage: Stage) -> None:
     worker = stage.worker()
     store = worker.open()
-    fill(store, 10)
-    listed = store.dead_ids()
+    ids = fill(store, 10)
     worker.kill()
-    expect_order("dead tasks", successor(stage).dead_ids(), listed)
+    listed = successor(stage).dead_ids()
+    expect_ids("dead tasks", listed, ids)
+    if stage.claims.list_order == "file":
+        expect_order("dead tasks", listed, ids)
 
 
 @case("L1-KILL-003", "acknowledged removals outlive a kill", "D17, W3", KILL)

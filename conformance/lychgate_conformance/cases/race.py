@@ -35,8 +35,13 @@ def adds_and_removes(stage: Stage) -> None:
     history = History(stage.claims)
     opened = open_all(stage, 2)
     (adder, store), (remover, other) = opened
-    adds = dead_calls(store, "d", 40)
-    removes = [other.call("remove_dead_tasks", [f"d-{n}", f"d-{n + 7}"]) for n in range(0, 30, 2)]
+    first = dead_calls(store, "d", 20)
+    history.did_all(0, first, [adder.ask(call.request()) for call in first])
+    adds = dead_calls(store, "e", 30)
+    removes = []
+    for n in range(20):
+        removes.append(other.call("remove_dead_tasks", [f"d-{n}", f"e-{n}"]))
+        removes.append(other.call("list_dead_tasks", limit=None, offset=0))
     for number, (plan, replies) in enumerate(
         zip([adds, removes], race([adder, remover], [adds, removes]), strict=True)
     ):
@@ -122,19 +127,30 @@ def coming_and_going(stage: Stage) -> None:
 @case("L1-RACE-008", "what one process adds another sees at once, also after a removal", "D13, D20", MANY)
 def seen_at_once(stage: Stage) -> None:
     (_, a), (_, b) = open_all(stage, 2)
-    a.add_dead_task("a1")
-    expect_ids("b sees", b.dead_ids(), ["a1"])
-    b.add_dead_task("b1")
-    expect_ids("a sees", a.dead_ids(), ["a1", "b1"])
-    expect_equal("a's count", a.remove_dead_tasks(["a1"]), 1)
-    expect_ids("b sees after a's removal", b.dead_ids(), ["b1"])
-    b.add_dead_task("b2")
-    expect_ids("a sees after that", a.dead_ids(), ["b1", "b2"])
-    expect_equal("b's count", b.remove_dead_tasks(["b1"]), 1)
-    a.add_dead_task("a2")
-    expect_ids("b sees at the end", b.dead_ids(), ["b2", "a2"])
-    expect(a.find_dead_task("b1") is None, "a finds what b removed")
-    expect_ids("a newcomer sees", stage.worker().open().dead_ids(), ["b2", "a2"])
+    there: list[str] = []
+
+    def both_see() -> None:
+        expect_ids("a sees", a.dead_ids(), there)
+        expect_ids("b sees", b.dead_ids(), there)
+
+    for n in range(2):
+        for store, other in ((a, b), (b, a)):
+            store.add_dead_task(f"first-{n}")
+            store.add_dead_task(f"second-{n}")
+            there += [f"first-{n}", f"second-{n}"]
+            both_see()
+            expect_equal("the count", other.remove_dead_tasks([f"first-{n}"]), 1)
+            there.remove(f"first-{n}")
+            both_see()
+            expect(store.find_dead_task(f"first-{n}") is None, "a removed record is found")
+            other.add_dead_task(f"third-{n}")
+            there.append(f"third-{n}")
+            both_see()
+            store.remove_dead_tasks([f"second-{n}", f"third-{n}"])
+            there.clear()
+            both_see()
+    a.add_dead_task("last")
+    expect_ids("a newcomer sees", stage.worker().open().dead_ids(), ["last"])
 
 
 @case("L1-RACE-009", "random calls of several processes at once: one order explains everything",
