@@ -16,22 +16,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Union
 
 
-class ModelValue(str):
+@dataclass(frozen=True, slots=True)
+class ModelValue:
     """A model value: equal to nothing but itself, so never to a string of the same letters."""
 
-    __slots__ = ()
+    name: str
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, ModelValue) and str.__eq__(self, other)
+    def __str__(self) -> str:
+        return self.name
 
-    def __hash__(self) -> int:
-        return hash(("model value", str(self)))
-
-    def __repr__(self) -> str:
-        return str(self)
+    __repr__ = __str__
 
 
 class Fn(Mapping[Any, Any]):
