@@ -252,4 +252,5 @@ def no_leak() -> Iterator[None]:
     """Every descriptor that the body opens on a test's file, it closes."""
     before = open_descriptors()
     yield
-    assert open_descriptors() == before
+    after = open_descriptors()  # fewer are fine: another test's garbage may have been collected
+    assert {fd: path for fd, path in after.items() if before.get(fd) != path} == {}
