@@ -149,12 +149,17 @@ def as_text(report: Report, debug: bool = False) -> str:
     return "\n".join(lines)
 
 
+def replay(result: Result) -> str:
+    """The line that tells how to do a case again."""
+    return f"replay: {shlex.join(result.replay)}"
+
+
 def _trouble(result: Result, debug: bool) -> list[str]:
     lines = [
         f"{result.verdict.value.upper()}  {result.case.id}  {result.case.title}"
         f"  [{', '.join(result.case.requires)}]",
         f"  {result.message}",
-        f"  replay: {shlex.join(result.replay)}",
+        f"  {replay(result)}",
     ]
     if debug and result.trace:
         lines += [f"  | {line}" for line in result.trace.rstrip().splitlines()]

@@ -52,7 +52,7 @@ def select(options: Options) -> list[Case]:
     cases = {case.id: case for case in all_cases()}
     for case_id in [*options.case_ids, *options.skip]:
         if case_id not in cases:
-            raise UsageError(f"no case named {case_id!r} (lychgate conform --list shows them)")
+            raise UsageError(f"no case named {case_id!r}")
     for level in options.levels:
         if level not in LEVELS:
             raise UsageError(f"no level {level}; there are: {', '.join(map(str, LEVELS))}")
@@ -86,9 +86,10 @@ class Runner:
         seed = f"{self.options.seed}:{case.id}"
         base = self.options.path
         stage = Stage(self.target, self._host, self._pool, base, seed, case.limit_s)
-        verdict, message, trace = Verdict.PASS, "", ""
+        verdict, message, trace = Verdict.HARNESS_ERROR, "", ""
         try:
             case.function(stage)
+            verdict = Verdict.PASS
         except CallError as error:
             verdict, message, trace = Verdict.FAIL, str(error), error.trace
         except CaseEnd as error:
@@ -104,11 +105,11 @@ class Runner:
 
     def _clear(self, stage: Stage, sound: bool) -> None:
         """Ends the stage; a host that saw trouble is not used again."""
-        try:
-            stage.end()
-        except (BackendDied, Inconclusive):
-            sound = False
         if not sound:
+            self._end_host()
+        try:
+            stage.end(reset=sound)
+        except (BackendDied, Inconclusive):
             self._end_host()
 
     def _end_host(self) -> None:

@@ -57,6 +57,7 @@ class Server:
         self._private_fds = private_fds
         self._objects: dict[int, Any] = {}
         self._runner: asyncio.Runner | None = None
+        self._left_behind: asyncio.Runner | None = None
         self._home = os.getcwd()
         self._bystanders: list[subprocess.Popen[bytes]] = []
 
@@ -185,7 +186,12 @@ class Server:
         return {"mine": mine, "theirs": theirs}
 
     def _in_fork(self, told: int, request: Json) -> None:
-        """The forked child: its calls, its answer, its end. Never returns."""
+        """The forked child: its calls, its answer, its end. Never returns.
+
+        An event loop does not live through a fork: the child begins one of its own, and leaves the
+        parent's alone, for closing it would reach the parent.
+        """
+        self._left_behind, self._runner = self._runner, None
         try:
             for fd in self._private_fds:
                 os.close(fd)

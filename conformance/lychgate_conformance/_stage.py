@@ -206,11 +206,12 @@ class Stage:
         """Let time pass, where a moment is what the case is about."""
         time.sleep(min(seconds, self.clock.left()))
 
-    def end(self) -> None:
-        """Leave nothing behind."""
+    def end(self, reset: bool) -> None:
+        """Leave nothing behind; `reset` when the shared host is to be used again."""
         for process in self._processes:
             process.end()
         try:
-            self.here.ask({"do": "reset"})
+            if reset:
+                self.here.ask({"do": "reset"})
         finally:
             shutil.rmtree(self.root, ignore_errors=True)

@@ -45,25 +45,32 @@ class Target:
 
 
 def load_target(
-    backend: str | Factory, overrides: Mapping[str, object] | None = None, in_process: bool = False
+    backend: str | Factory,
+    overrides: Mapping[str, object] | None = None,
+    in_process: bool = False,
+    base: str | None = None,
 ) -> Target:
-    """The target for a name or a factory. AdapterFault when it cannot be tested at all."""
+    """The target for a name or a factory. AdapterFault when it cannot be tested at all.
+
+    `in_process`: level 0 runs in this process, even where another could load the backend.
+    `base`: where to make the directory in which it is opened once.
+    """
     factory = resolve(backend) if isinstance(backend, str) else backend
     spec = backend if isinstance(backend, str) else _importable(backend)
     name = spec or str(getattr(backend, "__qualname__", type(backend).__qualname__))
     local = in_process or spec is None
     host: Host = LocalHost(factory) if local or spec is None else ProcessHost(spec)
     try:
-        about = _open_once(name, host)
+        about = _open_once(name, host, base)
     finally:
         host.end()
     if about["faults"]:
         raise AdapterFault(f"{name} gave a {about['type']} that is no backend: {about['faults'][0]}")
     if about["strange_claims"]:
         raise AdapterFault(f"{name} declares claims that are no mapping: {about['strange_claims']}")
-    base = {"disk": _claims.DISK, "nil": _claims.NIL}.get(about["family"], _claims.STORE)
+    family = {"disk": _claims.DISK, "nil": _claims.NIL}.get(about["family"], _claims.STORE)
     try:
-        declared = _claims.merge(base, about["claims"] or {})
+        declared = _claims.merge(family, about["claims"] or {})
     except UsageError as error:
         raise AdapterFault(f"{name} declares a claim that there is not: {error}") from error
     return Target(
@@ -76,9 +83,9 @@ def load_target(
     )
 
 
-def _open_once(name: str, host: Host) -> Json:
+def _open_once(name: str, host: Host, base: str | None) -> Json:
     """Opens the backend in an empty directory and asks what it is."""
-    with tempfile.TemporaryDirectory(prefix="lychgate-") as path:
+    with tempfile.TemporaryDirectory(prefix="lychgate-", dir=base) as path:
         try:
             for request in (
                 {"do": "open", "handle": 0, "path": path, "prefix": "deferred-", "fsync_frequency": 0.5},

@@ -20,7 +20,10 @@ from typing import NoReturn
 from lychgate_tools.ui import ExitCode, UserError, nearest
 
 COMMANDS: dict[str, tuple[str, str]] = {
+    "all": ("lychgate_tools.main_job", "the main job: the spec, then the disk and nil backends"),
     "check": ("lychgate_tools.check", "model-check the TLA+ spec and compare with its manifest"),
+    "conform": ("lychgate_tools.conform", "try which promises a backend keeps"),
+    "contracts": ("lychgate_tools.contracts", "explore the contracts of the plain functions"),
     "bench": ("lychgate_tools.bench", "measure the engine beside bare system calls, as ratios"),
     "doctor": ("lychgate_tools.doctor", "say whether a directory can keep the promises"),
 }
