@@ -38,7 +38,7 @@ def naive(data: bytes) -> tuple[list[Line], int]:
     *lines, torn = data.split(b"\n")
     for text in lines:
         valid = text[:9] == b"%08x:" % crc32(text[9:])
-        found.append(Line(offset, len(text) + 1, text if valid else None))
+        found.append(Line(offset, len(text) + 1, text[9:] if valid else None))
         offset += len(text) + 1
     return found, len(torn)
 
@@ -73,7 +73,7 @@ def test_any_change_of_one_byte_is_noticed(body: bytes) -> None:
             if changed != line:
                 lines, _ = scan([changed])
                 assert all(found.body != body for found in lines)
-                assert all(found.text is None for found in lines)
+                assert all(found.body is None for found in lines)
 
 
 @pytest.mark.parametrize("body", [b"", b"add:a:0:null"])
@@ -142,4 +142,4 @@ def test_a_line_that_is_too_long_is_let_go(monkeypatch: pytest.MonkeyPatch) -> N
         tracemalloc.stop()
     assert peak < 500_000
     (line, good) = scanner.feed(b"\n" + seal(b"next"))
-    assert line.text is None and good.body == b"next"
+    assert line.body is None and good.body == b"next"

@@ -22,7 +22,7 @@ from typing import Protocol, TypeVar
 
 from lychgate._errors import StorageError
 from lychgate._fs import Facts
-from lychgate._lines import LineScanner, end_of_last_line, windows_backward
+from lychgate._lines import LineScanner, end_of_last_line, unseal, windows_backward
 from lychgate._lock import Held, StoreLock
 from lychgate._names import dead_data_name, dead_lock_name, staging_name
 from lychgate._op import Program, StepError, with_release, with_undo
@@ -203,10 +203,11 @@ class DeadStore:
         while offset < size:
             chunk = await read_some(ReadLive, fd, offset, min(CHUNK_BYTES, size - offset))
             offset += len(chunk)
-            for line in scanner.feed(chunk):
-                if line.body is None:
+            for text in scanner.texts(chunk):
+                body = unseal(text)
+                if body is None:
                     self._stats.count("dead_lines_skipped")
-                elif not visit(line.body):
+                elif not visit(body):
                     return
         if scanner.torn_bytes:
             self._stats.count("dead_tails_skipped")
@@ -309,13 +310,12 @@ class _Dropping:
 
     def feed(self, chunk: bytes) -> bytes:
         kept: list[bytes] = []
-        for line in self._scanner.feed(chunk):
-            if line.body is None or line.text is None:
+        for text in self._scanner.texts(chunk):
+            body = unseal(text)
+            if body is None:
                 self.bad += 1
-                continue
-            task_id = record_id(line.body)
-            if task_id in self._ids:
+            elif (task_id := record_id(body)) in self._ids:
                 self.found.add(task_id)
             else:
-                kept.append(line.text)
-        return b"".join(text + b"\n" for text in kept)
+                kept.append(text)
+        return b"\n".join([*kept, b""])

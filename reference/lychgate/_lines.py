@@ -31,9 +31,15 @@ def seal(body: bytes) -> bytes:
     return line
 
 
+def unseal(text: bytes) -> bytes | None:
+    """The body of a line without its newline, None when it does not carry the CRC of that body."""
+    body = text[_HEADER:]
+    return body if text[:_HEADER] == b"%08x:" % crc32(body) else None
+
+
 def is_valid(text: bytes) -> bool:
     """Whether `text`, a line without its newline, carries the CRC of its body."""
-    return text[:_HEADER] == b"%08x:" % crc32(text[_HEADER:])
+    return unseal(text) is not None
 
 
 def windows_backward(size: int, window: int) -> Iterator[tuple[int, int]]:
@@ -54,15 +60,11 @@ def end_of_last_line(data: bytes) -> int:
 
 
 class Line(NamedTuple):
-    """A complete line. `length` counts the newline; `text`, None for a bad line, does not."""
+    """A complete line: where it is, newline included, and its body, None for a bad one."""
 
     offset: int
     length: int
-    text: bytes | None
-
-    @property
-    def body(self) -> bytes | None:
-        return None if self.text is None else self.text[_HEADER:]
+    body: bytes | None
 
 
 def _may_be_valid(start: bytes) -> bool:
@@ -88,17 +90,22 @@ class LineScanner:
 
     def feed(self, chunk: bytes) -> Iterator[Line]:
         """The lines that `chunk` completes, in order."""
-        pieces = chunk.split(b"\n")
-        last = pieces.pop()
-        for piece in pieces:
-            length = self._length + len(piece) + 1
-            if self._length:
-                self._hold(piece)
-                piece = b"".join(self._parts)
-                self._parts, self._length, self._hopeless = [], 0, False
-            yield Line(self._start, length, piece if is_valid(piece) else None)
+        first = self._length + chunk.find(b"\n") + 1  # its length, with the bytes in hand
+        for text in self.texts(chunk):
+            length, first = first or len(text) + 1, 0
+            yield Line(self._start, length, unseal(text))
             self._start += length
+
+    def texts(self, chunk: bytes) -> list[bytes]:
+        """The same as bare texts without newlines, unchecked; one that was not held is empty."""
+        texts = chunk.split(b"\n")
+        last = texts.pop()
+        if texts and self._length:
+            self._hold(texts[0])
+            texts[0] = b"".join(self._parts)
+            self._parts, self._length, self._hopeless = [], 0, False
         self._hold(last)
+        return texts
 
     def _hold(self, piece: bytes) -> None:
         self._length += len(piece)

@@ -20,7 +20,7 @@ import math
 import re
 from base64 import b64decode, b64encode
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from lychgate._errors import ConfigError, Refused
 from lychgate._lines import LINE_BYTES_MAX, seal
@@ -114,8 +114,9 @@ def quote_id(task_id: str) -> bytes:
 
 def unquote_id(field: bytes) -> str:
     """The id behind a field; ValueError when the field is no text."""
-    raw = _QUOTED.sub(lambda match: bytes([int(match.group(1), 16)]), field)
-    return raw.decode("utf-8", "surrogatepass")
+    if b"%" in field:
+        field = _QUOTED.sub(lambda match: bytes([int(match.group(1), 16)]), field)
+    return field.decode("utf-8", "surrogatepass")
 
 
 # --- values -----------------------------------------------------------------------------------
@@ -188,15 +189,13 @@ def as_number(value: object) -> float | None:
 # --- WAL lines --------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class WalAdd:
+class WalAdd(NamedTuple):
     task_id: str
     publish_at: float | None
     payload: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class WalRemove:
+class WalRemove(NamedTuple):
     task_id: str
 
 
@@ -281,15 +280,14 @@ def record_id(body: bytes) -> bytes | None:
     """The id of a dead-task line in its stored form (`id_text`), None for foreign lines."""
     if not body.startswith(_ID_FIRST):
         return None
-    start = end = len(_ID_FIRST)
-    while True:
-        end = body.find(b'"', end)
-        if end < 0:
-            return None
+    start = len(_ID_FIRST)
+    end = body.find(b'"', start)
+    while end >= 0 and body.endswith(b"\\", start, end):
         backslashes = end - len(body[start:end].rstrip(b"\\")) - start
         if backslashes % 2 == 0:
-            return body[start:end]
-        end += 1
+            break
+        end = body.find(b'"', end + 1)
+    return None if end < 0 else body[start:end]
 
 
 def parse_dead(codec: Codec, body: bytes) -> DeadTask | None:
