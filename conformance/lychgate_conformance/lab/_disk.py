@@ -106,6 +106,13 @@ class Machine:
             return self.disk.nodes[parent] if not name else None
         return self.disk.nodes[inode]
 
+    def has_dir(self, path: str) -> bool:
+        """Whether a path names a directory."""
+        try:
+            return self.directory(path).kind is Kind.DIR
+        except OSError:
+            return False
+
     def forget_paths(self) -> None:
         """Directories or symlinks have moved."""
         self._dirs = {"": ROOT, "/": ROOT}

@@ -4,16 +4,17 @@ Rules of this file
   * Nothing is cut silently. Where a set would be larger than `Limits.images_max`, it is replaced by
     all prefixes, all 1- and 2-omissions, all 1- and 2-inclusions and a seeded sample (`_bounded`),
     and `partial` says so. `choices` counts the legal choices before deduplication.
-  * With a torn last write in several files, `Limits.torn_files_max` of them are torn at a time.
+  * With a torn last write in several files that are read together, `Limits.torn_files_max` of them
+    are torn at a time, and `partial` says so.
   * A file's states are remembered by what they are made of, so that runs that differ elsewhere
     share them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from itertools import combinations
+from itertools import combinations, product
 
 from lychgate_conformance.lab._bounded import bounded_set, kill_set
 from lychgate_conformance.lab._contents import (
@@ -67,11 +68,20 @@ class FreeState:
 
 
 class Enumerator:
-    """One model and its limits; remembers the states of files across runs."""
+    """One model and its limits; remembers the states of files across runs.
 
-    def __init__(self, model: Model, limits: Limits = Limits()) -> None:
+    `part_of` says which files are read together: torn writes are counted per part.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        limits: Limits = Limits(),
+        part_of: Callable[[str], int] = lambda _path: 0,
+    ) -> None:
         self.model = model
         self.limits = limits
+        self.part_of = part_of
         self._variants: dict[tuple[object, ...], Variants] = {}
 
     def at(self, disk: Recorder, upto: int | None = None) -> ImageSet:
@@ -129,8 +139,8 @@ class Enumerator:
     ) -> Iterator[Family]:
         """The tree with no file torn, then with one of them, and so on up to the limit."""
         slots: dict[int, Slot] = {}
-        torn: dict[int, Slot] = {}
-        for inode in {inode for _, inode in tree}:
+        torn: dict[int, dict[int, Slot]] = {}
+        for path, inode in tree:
             fixed = fixed_slot(disk.nodes[inode])
             if fixed is not None:
                 slots[inode] = fixed
@@ -138,13 +148,25 @@ class Enumerator:
             variants = found[inode]
             slots[inode] = Slot(tuple(variants.whole), variants.whole)
             if variants.torn:
-                torn[inode] = Slot(tuple(variants.torn), variants.torn)
-        most = min(len(torn), self.limits.torn_files_max)
-        if most < len(torn):
-            partial.add(f"torn writes in {most} file(s) at a time")
-        for count in range(most + 1):
-            for chosen in combinations(torn, count):
-                yield family_of(tree, slots | {inode: torn[inode] for inode in chosen})
+                part = torn.setdefault(self.part_of(path), {})
+                part[inode] = Slot(tuple(variants.torn), variants.torn)
+        choices: list[list[dict[int, Slot]]] = []
+        for files in torn.values():
+            most = min(len(files), self.limits.torn_files_max)
+            if most < len(files):
+                partial.add(f"torn writes in {most} file(s) at a time")
+            choices.append(
+                [
+                    {inode: files[inode] for inode in chosen}
+                    for count in range(most + 1)
+                    for chosen in combinations(files, count)
+                ]
+            )
+        for chosen_per_part in product(*choices):
+            together = dict(slots)
+            for part in chosen_per_part:
+                together.update(part)
+            yield family_of(tree, together)
 
 
 def read_free(disk: Recorder, upto: int, model: Model) -> FreeState:

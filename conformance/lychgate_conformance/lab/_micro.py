@@ -349,3 +349,26 @@ class Recorder:
     def _call(self) -> int:
         self.calls += 1
         return self.calls
+
+
+def history_of(op: MicroOp, disk: Recorder) -> list[tuple[str, object]]:
+    """What a micro-op adds to the history of the objects that it touches, by label."""
+    nodes = disk.nodes
+    if isinstance(op, Ack):
+        return []
+    if isinstance(op, UnitWrite):
+        return [(nodes[op.inode].label, (op.unit, op.data, op.zeroing, op.freed))]
+    if isinstance(op, SizeSet):
+        return [(nodes[op.inode].label, (op.before, op.size, op.growth.value))]
+    if isinstance(op, Sync):
+        if op.scope is Scope.ALL:
+            return [(node.label, op.scope.value) for node in nodes.values()]
+        return [(nodes[op.inode].label, op.scope.value)]
+    if isinstance(op, SyncFailed):
+        return [(nodes[op.inode].label, (op.lost_units, op.lost_names, op.reverted))]
+    label = nodes[op.inode].label
+    if isinstance(op, Rename):
+        what = ("R", op.name, op.to_name, label)
+        return [(nodes[parent].label, what) for parent in {op.parent, op.to_parent}]
+    sign = "+" if isinstance(op, EntryAdd) else "-"
+    return [(nodes[op.parent].label, (sign, op.name, label))]

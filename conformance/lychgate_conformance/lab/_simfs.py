@@ -85,6 +85,15 @@ class SimFs:
         for fd in list(self._fds):
             self._machine.release(self._fds.pop(fd))
 
+    @property
+    def faulty(self) -> bool:
+        """Whether a fault was injected."""
+        return self._fault is not None
+
+    def has(self, description: object) -> bool:
+        """Whether a description is open here."""
+        return any(found is description for found in self._fds.values())
+
     def open_descriptors(self) -> int:
         """How many descriptors are open: none may leak."""
         return len(self._fds)

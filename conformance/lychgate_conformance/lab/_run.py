@@ -1,0 +1,433 @@
+"""One run: workers and their fibers on one machine, one step at a time, by choice.
+
+Rules of this file
+  * A choice picks who takes the next step: 0 goes on with the fiber that took the last one (or the
+    next that can go), 1, 2, … one of the others, and the numbers behind those kill the process of
+    the fiber that is about to go: at once, or after 1, half, or all but one byte of the write that it
+    is about to make. A run is a function of its choices, so a list of integers replays it.
+  * A fiber that has slept waits until somebody gave something back (an unlock, a close, the end of
+    an operation): before that it would only sleep again.
+  * An operation starts, for the oracle, with its first step and ends with its last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from typing import Any
+
+from lychgate._errors import LychgateError
+from lychgate._op import Op, StepError
+
+from lychgate_conformance.lab._disk import Crashed, Machine
+from lychgate_conformance.lab._faults import Fault
+from lychgate_conformance.lab._micro import history_of
+from lychgate_conformance.lab._oracle import ACKED, MAYBE, NO, Change, Oracle, Record
+from lychgate_conformance.lab._simfs import SimFs
+from lychgate_conformance.lab._starts import LOCK
+from lychgate_conformance.lab._target import (
+    DEAD_CLASS,
+    PATH,
+    Backend,
+    Target,
+    dead_record,
+    task_record,
+)
+from lychgate_conformance.lab._workload import Fiber as Steps
+from lychgate_conformance.lab._workload import Step, Workload
+
+_GIVES_BACK = frozenset(("Unlock", "CloseLock", "CloseWal"))
+_WRITES = frozenset(("AppendRecord", "WriteStaging", "AppendWal", "CopyWal", "SetMark", "ClearMark"))
+
+
+class Violation(Exception):
+    """The target broke a promise. `kind` names it."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.kind = text.partition(":")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call of the facade."""
+
+    kind: str
+    key: str = ""
+    serial: int = 0
+    handoff: bool = False
+
+
+Calls = Generator[Call, object, None]
+
+
+def calls_of(step: Step, serial: int) -> Calls:
+    """The facade calls of a step; a call that fails ends the step."""
+    if step.kind == "giveup":
+        yield Call("add", step.key, serial)
+        yield Call("done", step.key, handoff=True)
+    elif step.kind == "retry":
+        if (yield Call("find", step.key)) is not None:
+            yield Call("task", f"{step.key}-again", serial)
+            yield Call("sync")
+            yield Call("remove", step.key, handoff=True)
+    elif step.kind == "reopen":
+        yield Call("close")
+        yield Call("open")
+    else:
+        yield Call(step.kind, step.key, serial)
+
+
+class Worker:
+    """One process and its backend."""
+
+    def __init__(self, number: int, fs: SimFs, backend: Backend) -> None:
+        self.number = number
+        self.fs = fs
+        self.backend = backend
+        self.is_open = False
+        self.alive = True
+        self.history = 0
+        self.owned: set[str] = set()
+
+
+class Fiber:
+    """One thread or asyncio task of a worker."""
+
+    def __init__(self, worker: Worker, steps: list[tuple[Step | None, int]]) -> None:
+        self.worker = worker
+        self.steps = steps  # None: open the backend
+        self.calls: Calls | None = None
+        self.call: Call | None = None
+        self.change: Change | None = None
+        self.program: Any = None  # the coroutine of the call under way
+        self.op: Op[Any] | None = None
+        self.parked = False
+
+    @property
+    def done(self) -> bool:
+        return not self.worker.alive or (self.calls is None and not self.steps)
+
+
+class Run:
+    """One run in progress."""
+
+    def __init__(
+        self,
+        target: Target,
+        workload: Workload,
+        machine: Machine,
+        oracle: Oracle,
+        *,
+        fault: Fault | None = None,
+        kills: int = 0,
+        revival: Steps = (),
+        ordered: bool = False,
+    ) -> None:
+        self.target = target
+        self.workload = workload
+        self.machine = machine
+        self.oracle = oracle
+        self.kills_left = kills
+        self.revival = revival
+        self.ordered = ordered
+        self.workers: list[Worker] = []
+        self.fibers: list[Fiber] = []
+        self.current: Fiber | None = None
+        self.trace: list[tuple[int, str, object]] = []
+        self._objects: dict[str, int] = {}
+        self._seen_log = 0
+        for number, fibers in enumerate(workload.workers):
+            worker = self._spawn(number)
+            for place, steps in enumerate(fibers):
+                numbered: list[tuple[Step | None, int]] = [
+                    (step, workload.serial(number, place, n)) for n, step in enumerate(steps)
+                ]
+                first: list[tuple[Step | None, int]] = [(None, 0)] if place == 0 else []
+                self.fibers.append(Fiber(worker, first + numbered))
+        if fault is not None:
+            self.workers[0].fs.inject(fault)
+
+    def _spawn(self, number: int) -> Worker:
+        fs = SimFs(self.machine)
+        worker = Worker(number, fs, self.target.make(fs, self.workload.frequency))
+        self.workers.append(worker)
+        return worker
+
+    # --- choices --------------------------------------------------------------------------------
+
+    def enabled(self) -> list[Fiber]:
+        """Who can go, the fiber that went last first."""
+        able = [
+            f
+            for f in self.fibers
+            if not f.done and (f.worker.is_open or f.calls is not None or f.steps[:1] == _OPEN)
+        ]
+        awake = [f for f in able if not f.parked]
+        if not awake:
+            for fiber in able:
+                fiber.parked = False
+            awake = able
+        if self.current in awake:
+            start = awake.index(self.current)
+        else:
+            last = self.fibers.index(self.current) if self.current is not None else -1
+            order = [n for n, f in enumerate(awake) if self.fibers.index(f) > last]
+            start = order[0] if order else 0
+        return awake[start:] + awake[:start]
+
+    def kinds_of_kill(self, fiber: Fiber) -> list[int]:
+        """How many bytes of its next write a fiber may leave when it is killed (0: it never writes)."""
+        if not self.kills_left:
+            return []
+        if fiber.op is not None and fiber.op.action in _WRITES:
+            size = len(getattr(fiber.op, "data"))
+            return sorted({0, 1, size // 2, size - 1})
+        return [0]
+
+    def take(self, choice: int) -> None:
+        """Take one step. Raises Violation."""
+        able = self.enabled()
+        if choice < len(able):
+            self._advance(able[choice])
+            return
+        fiber = able[0]
+        keep = self.kinds_of_kill(fiber)[choice - len(able)]
+        self._kill(fiber, keep)
+
+    # --- one step -------------------------------------------------------------------------------
+
+    def _advance(self, fiber: Fiber) -> None:
+        self.current = fiber
+        if fiber.program is None:
+            self._begin(fiber)
+        op = fiber.op
+        if op is None:
+            return  # the call ended without a step
+        worker = fiber.worker
+        result: object = None
+        error: OSError | None = None
+        try:
+            result = op.perform(worker.fs)
+        except OSError as raised:
+            error = raised
+        action = op.action
+        outcome = result if error is None else -(error.errno or 0)
+        self.trace.append((worker.number, action, op))
+        shown = tuple(outcome) if isinstance(outcome, list) else outcome
+        worker.history = hash((worker.history, self.fibers.index(fiber), action, shown))
+        if action == "Sleep":
+            fiber.parked = True
+        elif action in _GIVES_BACK:
+            self._wake()
+        self._resume(fiber, result, error)
+
+    def _resume(self, fiber: Fiber, result: object, error: OSError | None) -> None:
+        try:
+            if error is None:
+                fiber.op = fiber.program.send(result)
+            else:
+                fiber.op = fiber.program.throw(error)
+        except StopIteration as stop:
+            self._finish(fiber, stop.value, None)
+        except LychgateError as raised:
+            self._finish(fiber, None, raised)
+        except StepError as raised:
+            raise Violation(f"unexpected-error: {raised!r} leaked out of {fiber.call}") from raised
+        except Crashed:
+            raise
+        except Exception as raised:
+            raise Violation(f"unexpected-error: {raised!r} out of {fiber.call}") from raised
+
+    def _wake(self) -> None:
+        for fiber in self.fibers:
+            fiber.parked = False
+
+    def _begin(self, fiber: Fiber) -> None:
+        """Start the next call of a fiber."""
+        if fiber.calls is None:
+            step, serial = fiber.steps.pop(0)
+            fiber.calls = _opening() if step is None else calls_of(step, serial)
+            fiber.call = next(fiber.calls)
+        call = fiber.call
+        assert call is not None
+        fiber.change, fiber.program = self._program(fiber.worker, call)
+        fiber.op = None
+        self._resume(fiber, None, None)
+
+    def _program(self, worker: Worker, call: Call) -> tuple[Change, Any]:
+        oracle, backend, key = self.oracle, worker.backend, call.key
+        if call.kind == "add":
+            record = (key, call.serial)
+            change = oracle.start_add(record)
+            return change, backend.add_dead_task(key, None, None, DEAD_CLASS, call.serial)
+        if call.kind == "remove":
+            return oracle.start_remove(key, call.handoff), backend.remove_dead_tasks([key])
+        if call.kind == "task":
+            worker.owned.add(key)
+            return oracle.start_task(key, call.serial), backend.add_task(call.serial, None, key)
+        if call.kind == "done":
+            return oracle.start_done(key, call.handoff), backend.remove_task(key)
+        reading = oracle.start_read()
+        if call.kind == "open" and worker.is_open:
+            worker.backend = self.target.make(worker.fs, self.workload.frequency)
+        reads: dict[str, Callable[[], Any]] = {
+            "list": lambda: backend.list_dead_tasks(),
+            "find": lambda: backend.find_dead_task(key),
+            "pending": lambda: backend.pending_tasks(),
+            "sync": lambda: backend.sync(),
+            "tick": lambda: backend.tick(self.machine.clock + 1e6),
+            "close": lambda: backend.close(),
+            "open": lambda: worker.backend.open(),
+        }
+        return reading, reads[call.kind]()
+
+    # --- the end of a call ----------------------------------------------------------------------
+
+    def _finish(self, fiber: Fiber, result: object, error: LychgateError | None) -> None:
+        call, change, calls = fiber.call, fiber.change, fiber.calls
+        assert call is not None and change is not None and calls is not None
+        fiber.program = fiber.op = None
+        self._wake()
+        if error is not None:
+            self.oracle.finish(change, NO if error.definite else MAYBE)
+            self.trace.append((fiber.worker.number, f"{call.kind}:{call.key} fails", error))
+            fiber.calls = None
+            if call.kind == "open":
+                fiber.worker.is_open = fiber.worker.alive = False
+            return
+        if call.kind == "open":
+            fiber.worker.is_open = True
+        text = self._judge(fiber.worker, call, change, result)
+        if text:
+            raise Violation(text)
+        self.trace.append((fiber.worker.number, f"{call.kind}:{call.key} returns", result))
+        try:
+            fiber.call = calls.send(result)
+        except StopIteration:
+            fiber.calls = None
+
+    def _judge(self, worker: Worker, call: Call, change: Change, result: Any) -> str:
+        oracle, since = self.oracle, change.start
+        until = oracle.time
+        if call.kind == "list":
+            shown = [dead_record(dead, self.machine.clock) for dead in result]
+            text = oracle.check_list(shown, since, until)
+            oracle.finish(change, ACKED)
+            oracle.note_list(shown, since)
+            return text
+        if call.kind == "find":
+            found = None if result is None else dead_record(result, self.machine.clock)
+            text = oracle.check_find(call.key, found, since, until)
+            oracle.finish(change, ACKED)
+            oracle.note_find(call.key, found, since)
+            return text
+        text = ""
+        if call.kind == "remove":
+            text = oracle.check_removed(call.key, result, change)
+            if call.handoff:
+                oracle.moved[call.key] = f"{call.key}-again"
+        elif call.kind == "pending":
+            tasks: list[Record] = [task_record(pending) for pending in result]
+            text = oracle.check_tasks(tasks, False, self._owned(worker), since)
+        oracle.finish(change, ACKED)
+        if call.kind in ("sync", "close"):
+            oracle.synced(change)
+        if call.kind == "close":
+            worker.owned.clear()  # whoever opens next may take the file over
+        return text
+
+    def _owned(self, worker: Worker) -> frozenset[str] | None:
+        """The ids that this worker must show; None for all. With others about, or a fault that may
+        have made a file unreadable (W14), only what it added itself is surely its own."""
+        alone = len(self.workers) == 1 and not worker.fs.faulty
+        return None if alone else frozenset(worker.owned)
+
+    # --- death ----------------------------------------------------------------------------------
+
+    def _kill(self, fiber: Fiber, keep: int) -> None:
+        """SIGKILL for the fiber's process, in the middle of its next write when `keep` says so."""
+        worker = fiber.worker
+        self.kills_left -= 1
+        if keep and fiber.op is not None:
+            fs = worker.fs
+            fs.inject(Fault(at=fs.calls + 1, keep=keep))
+            fiber.op.perform(fs)
+        self.trace.append((worker.number, f"SIGKILL after {keep} bytes" if keep else "SIGKILL", None))
+        worker.alive = False
+        worker.fs.kill()
+        worker.history = hash((worker.history, "kill", keep))
+        for other in self.fibers:
+            if other.worker is worker:
+                self._abandon(other)
+        self._wake()
+        if self.revival:
+            fresh = self._spawn(len(self.workers))
+            fresh.number = len(self.workers) - 1
+            steps: list[tuple[Step | None, int]] = [
+                (step, 900 + n) for n, step in enumerate(self.revival)
+            ]
+            self.fibers.append(Fiber(fresh, [(None, 0), *steps]))
+
+    def _abandon(self, fiber: Fiber) -> None:
+        """A fiber whose process is gone: what was in flight may or may not have happened."""
+        if fiber.change is not None and fiber.program is not None:
+            self.oracle.finish(fiber.change, MAYBE)
+        self._close(fiber)
+
+    def _close(self, fiber: Fiber) -> None:
+        program, fiber.program, fiber.op = fiber.program, None, None
+        if program is not None:
+            try:
+                program.close()
+            except RuntimeError as raised:
+                raise Violation(f"clean-up-in-a-crash: {fiber.call} awaited a step") from raised
+
+    def abandon(self) -> None:
+        """Give the whole run up."""
+        for fiber in self.fibers:
+            self._close(fiber)
+
+    def holds_store_lock(self, worker: Worker) -> bool:
+        """Whether a worker holds the lock of the dead-task store: never between two operations."""
+        node = self.machine.look_up(f"/{LOCK}") if self.machine.has_dir(PATH) else None
+        return node is not None and worker.fs.has(self.machine.locks.get(node.number))
+
+    # --- keys -----------------------------------------------------------------------------------
+
+    def disk_key(self) -> tuple[tuple[str, int], ...]:
+        """Equal only for equal histories of every inode and directory, in any interleaving; with
+        `ordered`, only for equal histories of the whole disk."""
+        disk = self.machine.disk
+        objects = self._objects
+        for op in disk.log[self._seen_log :]:
+            for label, what in history_of(op, disk):
+                where = "" if self.ordered else label
+                objects[where] = hash((objects.get(where, 0), label, what))
+        self._seen_log = len(disk.log)
+        return tuple(sorted(objects.items()))
+
+    def key(self) -> tuple[object, ...]:
+        """Equal only for states from which everything that follows is equal."""
+        nodes = self.machine.disk.nodes
+        return (
+            self.disk_key(),
+            tuple(worker.history for worker in self.workers),
+            tuple((nodes[inode].label, self._holder(d)) for inode, d in self.machine.locks.items()),
+            None if self.current is None else self.fibers.index(self.current),
+            tuple(fiber.parked for fiber in self.fibers),
+            self.oracle.signature(),
+        )
+
+    def _holder(self, description: object) -> int:
+        for number, worker in enumerate(self.workers):
+            if worker.fs.has(description):
+                return number
+        return -1
+
+
+_OPEN: list[tuple[Step | None, int]] = [(None, 0)]
+
+
+def _opening() -> Calls:
+    yield Call("open")

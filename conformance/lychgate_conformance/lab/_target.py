@@ -1,0 +1,97 @@
+"""The system that a run drives: the engine's programs, or anything with the same seven methods.
+
+A target makes a backend for one process, given that process's `SimFs`. Its methods are programs
+over ops (`lychgate._op`), so that a run can stop between any two steps. Mutants of the engine are
+targets too.
+
+The constants that a run needs small (attempts on a lock, the size at which a WAL is rotated) are
+set while `constants` is entered and put back afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+from lychgate import _lock, _wal
+from lychgate._disk import DiskPrograms
+from lychgate._op import Program
+from lychgate._records import JSON, DeadTask
+
+from lychgate_conformance.lab._simfs import SimFs
+
+PATH = "/s"
+PREFIX = "p-"
+ROTATE_NEVER = 1 << 40
+
+
+class Backend(Protocol):
+    """The facade as programs."""
+
+    def open(self) -> Program[None]: ...
+
+    def add_task(
+        self, task: object, publish_at: float | None = None, task_id: str | None = None
+    ) -> Program[str]: ...
+
+    def remove_task(self, task_id: str) -> Program[None]: ...
+
+    def pending_tasks(self) -> Program[list[tuple[str, object, float | None]]]: ...
+
+    def add_dead_task(
+        self, task_id: str, context: object, exception: object, task_class: str, attempts: int
+    ) -> Program[None]: ...
+
+    def list_dead_tasks(
+        self, limit: int | None = None, offset: int = 0
+    ) -> Program[list[DeadTask]]: ...
+
+    def find_dead_task(self, task_id: str) -> Program[DeadTask | None]: ...
+
+    def remove_dead_tasks(self, task_ids: Iterable[str]) -> Program[int]: ...
+
+    def tick(self, now: float) -> Program[float | None]: ...
+
+    def sync(self) -> Program[None]: ...
+
+    def close(self) -> Program[None]: ...
+
+
+class Target:
+    """The engine as it is. Subclasses change what `make` gives."""
+
+    name = "engine"
+
+    def __init__(self, lock_attempts: int = 3, rotate_bytes: int = ROTATE_NEVER) -> None:
+        self.lock_attempts = lock_attempts
+        self.rotate_bytes = rotate_bytes
+
+    def make(self, fs: SimFs, frequency: float) -> Backend:
+        """A backend for one process, not opened yet."""
+        return DiskPrograms(PATH, PREFIX, frequency, JSON, fs)
+
+    @contextmanager
+    def constants(self) -> Iterator[None]:
+        """Small limits for as long as a run lasts."""
+        before = _lock.LOCK_ATTEMPTS_MAX, _wal.ROTATE_BYTES
+        _lock.LOCK_ATTEMPTS_MAX, _wal.ROTATE_BYTES = self.lock_attempts, self.rotate_bytes
+        try:
+            yield
+        finally:
+            _lock.LOCK_ATTEMPTS_MAX, _wal.ROTATE_BYTES = before
+
+
+DEAD_CLASS = "T"
+
+
+def dead_record(dead: DeadTask, clock: float) -> tuple[str, int]:
+    """(id, serial) of a record that is exactly what a run wrote; serial -1 for any other."""
+    expected = DeadTask(dead.task_id, DEAD_CLASS, dead.attempts, None, "", "", clock, None)
+    return dead.task_id, dead.attempts if dead == expected else -1
+
+
+def task_record(pending: tuple[str, object, float | None]) -> tuple[str, int]:
+    """(id, serial) of a live task; serial -1 for one that no run wrote."""
+    key, task, publish_at = pending
+    return key, task if type(task) is int and publish_at is None else -1
