@@ -11,7 +11,7 @@ a mutant backend that it is shown to fail on. The parts, in the order in which t
     _case, cases/               the promises
     _target, _runner, _report   one run, and what is said about it
     plugin, _pytest_items       the same run under pytest
-    _control, mutants/          the suite's own proof: a backend that is right, and those that are not
+    _control, mutants/          the suite's own proof: a backend that is right, others that are not
 
 Imports are lazy, because the pytest plugin lives here: importing this package must not import
 anybody's backend before coverage has started.

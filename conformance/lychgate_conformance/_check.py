@@ -49,7 +49,9 @@ def expect_order(what: str, got: list[str], wanted: list[str]) -> None:
     expect_ids(what, got, wanted)
     if got != wanted:
         at = next(i for i, pair in enumerate(zip(got, wanted, strict=True)) if pair[0] != pair[1])
-        raise Failed(f"{what}: {short(got[at], 60)} at place {at}, expected {short(wanted[at], 60)}")
+        raise Failed(
+            f"{what}: {short(got[at], 60)} at place {at}, expected {short(wanted[at], 60)}"
+        )
 
 
 def refused(call: Callable[[], object]) -> CallError | None:

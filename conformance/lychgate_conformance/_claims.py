@@ -125,7 +125,15 @@ def parse(text: str) -> dict[str, object]:
     name, equals, word = text.partition("=")
     if name in _WORDS:
         return {name: word}
-    known = {"": True, "yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}
+    known = {
+        "": True,
+        "yes": True,
+        "true": True,
+        "1": True,
+        "no": False,
+        "false": False,
+        "0": False,
+    }
     if word.lower() not in known or (equals and not word):
         raise UsageError(f"claim {name} is yes or no, not {word!r}")
     return {name: known[word.lower()]}

@@ -14,21 +14,20 @@ that are still its own. When the suite goes away, however, so do all of them.
 
 from __future__ import annotations
 
-import asyncio  # noqa: F401  # forked processes find these loaded
 import json
 import os
-import random  # noqa: F401
 import signal
 import socket
-import sqlite3  # noqa: F401
 import subprocess
 import sys
-import tempfile  # noqa: F401
 import time
+from importlib import import_module
 
 from lychgate_conformance import _child
 
 _REQUEST_BYTES_MAX = 65536
+_PRELOADED = ("asyncio", "random", "sqlite3", "tempfile", "uuid")
+"""Modules of the standard library that forked processes find loaded."""
 
 
 class Nursery:
@@ -150,4 +149,6 @@ def _status(pid: int, kill: bool) -> int | None:
 
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for name in _PRELOADED:
+        import_module(name)
     sys.exit(serve(socket.socket(fileno=int(sys.argv[1]))))

@@ -124,15 +124,7 @@ class End:
 
 
 Operation = (
-    AddDead
-    | RemoveDead
-    | ListDead
-    | FindDead
-    | AddTask
-    | RemoveTask
-    | ListPending
-    | Begin
-    | End
+    AddDead | RemoveDead | ListDead | FindDead | AddTask | RemoveTask | ListPending | Begin | End
 )
 _READS = (ListDead, FindDead, ListPending)
 
@@ -204,7 +196,9 @@ def _task_steps(
     state: State, did: Did, operation: AddTask | RemoveTask | Begin | End, rules: Rules
 ) -> Iterator[State]:
     if isinstance(operation, Begin):
-        yield from _take_over(replace(state, alive=state.alive | {did.worker}), did.worker, operation)
+        yield from _take_over(
+            replace(state, alive=state.alive | {did.worker}), did.worker, operation
+        )
     elif isinstance(operation, End):
         yield replace(state, alive=state.alive - {did.worker})
     else:
@@ -247,7 +241,9 @@ def _readable(state: State, did: Did, rules: Rules) -> bool:
         if len(result) != len(set(result)):
             return False
         live = pending_view(state, did.worker, rules)
-        return set(result) <= live if rules.pending_scope == "due_unclaimed" else set(result) == live
+        return (
+            set(result) <= live if rules.pending_scope == "due_unclaimed" else set(result) == live
+        )
     assert isinstance(operation, ListDead) and isinstance(result, tuple)
     last = None if operation.limit is None else operation.offset + operation.limit
     page = state.dead[operation.offset : last]

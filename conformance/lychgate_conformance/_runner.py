@@ -62,7 +62,7 @@ def select(options: Options) -> list[Case]:
 
 
 class Runner:
-    """Runs cases on one target, with one shared host for those that need no process of their own."""
+    """Runs cases on one target; those that need no process of their own share one host."""
 
     def __init__(self, target: Target, options: Options) -> None:
         self.target = target

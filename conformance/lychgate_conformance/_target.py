@@ -65,7 +65,9 @@ def load_target(
     finally:
         host.end()
     if about["faults"]:
-        raise AdapterFault(f"{name} gave a {about['type']} that is no backend: {about['faults'][0]}")
+        raise AdapterFault(
+            f"{name} gave a {about['type']} that is no backend: {about['faults'][0]}"
+        )
     if about["strange_claims"]:
         raise AdapterFault(f"{name} declares claims that are no mapping: {about['strange_claims']}")
     family = {"disk": _claims.DISK, "nil": _claims.NIL}.get(about["family"], _claims.STORE)
@@ -88,7 +90,13 @@ def _open_once(name: str, host: Host, base: str | None) -> Json:
     with tempfile.TemporaryDirectory(prefix="lychgate-", dir=base) as path:
         try:
             for request in (
-                {"do": "open", "handle": 0, "path": path, "prefix": "deferred-", "fsync_frequency": 0.5},
+                {
+                    "do": "open",
+                    "handle": 0,
+                    "path": path,
+                    "prefix": "deferred-",
+                    "fsync_frequency": 0.5,
+                },
                 {"do": "describe", "handle": 0},
                 {"do": "reset"},
             ):

@@ -28,7 +28,9 @@ def pytest_addoption(parser: Any) -> None:
     group.addoption(
         "--lychgate-level", type=int, action="append", default=[], help="only cases of this level"
     )
-    group.addoption("--lychgate-seed", type=int, default=0, help="for everything random in the cases")
+    group.addoption(
+        "--lychgate-seed", type=int, default=0, help="for everything random in the cases"
+    )
 
 
 def pytest_configure(config: Any) -> None:

@@ -51,13 +51,15 @@ methods add_task, remove_task, pending_tasks, add_dead_task, list_dead_tasks, fi
 remove_dead_tasks. Its attribute `claims` says what it promises.
 
 exit codes:
-  0 conformant   1 not   2 inconclusive   3 fault of the backend's adapter or of the suite   4 usage"""
+  0 conformant   1 not   2 inconclusive   3 fault of the adapter or of the suite   4 usage"""
 
 
 def add_parser(subparsers: Subparsers) -> None:
     parser = add_command(subparsers, "conform", _SUMMARY, _EXAMPLE)
     parser.add_argument("backend", nargs="?", help="disk, nil, or package.module:factory")
-    parser.add_argument("--mutant", metavar="NAME", help="a backend of the suite with a planted fault")
+    parser.add_argument(
+        "--mutant", metavar="NAME", help="a backend of the suite with a planted fault"
+    )
     parser.add_argument("--level", type=int, action="append", default=[], help="only this level")
     parser.add_argument("--case", metavar="ID", action="append", default=[], help="only this case")
     parser.add_argument(
@@ -132,12 +134,16 @@ def _options(args: argparse.Namespace) -> Options:
             raise UsageError(f"--skip takes a case and the reason: --skip {case_id}=REASON")
         skip[case_id] = reason.strip()
     if args.path is not None and not os.access(args.path, os.W_OK | os.X_OK):
-        raise UserError(f"--path {args.path} is no directory that can be written to", ExitCode.FAULT)
+        raise UserError(
+            f"--path {args.path} is no directory that can be written to", ExitCode.FAULT
+        )
     known = [it.id for it in all_cases()]
     for case_id in [*args.case, *skip]:
         if case_id not in known:
             hint = nearest(case_id, known)
-            raise UsageError(f"no case named {case_id!r}{hint} (lychgate conform --list shows them)")
+            raise UsageError(
+                f"no case named {case_id!r}{hint} (lychgate conform --list shows them)"
+            )
     path = None if args.path is None else os.path.abspath(args.path)
     replay = [word for text in args.claim for word in ("--claim", text)]
     replay += [] if path is None else ["--path", path]

@@ -10,7 +10,6 @@ from lychgate_conformance._store import Call, Store, value_of
 from lychgate_conformance._wire import ErrorText, Json
 from lychgate_conformance.cases.sequence import IDS, random_call
 
-
 Opened = tuple[ProcessWorker, Store]
 
 
@@ -40,7 +39,9 @@ def run_random(
     stage: Stage, history: History, opened: Sequence[Opened], count: int, dead_only: bool = False
 ) -> None:
     """`count` random calls in each process at once, written into the history."""
-    plans = [[random_call(store, stage.rng, IDS, dead_only) for _ in range(count)] for _, store in opened]
+    plans = [
+        [random_call(store, stage.rng, IDS, dead_only) for _ in range(count)] for _, store in opened
+    ]
     answers = race([worker for worker, _ in opened], plans)
     for number, (plan, replies) in enumerate(zip(plans, answers, strict=True)):
         history.did_all(number, plan, replies)

@@ -25,7 +25,15 @@ from lychgate_conformance._verdict import NotMeasured
 from lychgate_conformance.cases.tasks import YEAR_9999
 
 LAYOUT = "stores, disk_layout"
-JUNK = (b"\n", b"junk\n", b"\xff\xfe\x00\x01\n", b"00000000:{}\n", b"zzzzzzzz:x\n", b":::\n", b"12345678\n")
+JUNK = (
+    b"\n",
+    b"junk\n",
+    b"\xff\xfe\x00\x01\n",
+    b"00000000:{}\n",
+    b"zzzzzzzz:x\n",
+    b":::\n",
+    b"12345678\n",
+)
 
 
 def three(stage: Stage) -> Store:
@@ -88,7 +96,9 @@ def torn_line_is_skipped(stage: Stage) -> None:
         expect(store.find_dead_task("c") is None, "a torn record is found")
 
 
-@case("L0-DMG-004", "adding after a torn line harms neither the new record nor the old", "D11", LAYOUT)
+@case(
+    "L0-DMG-004", "adding after a torn line harms neither the new record nor the old", "D11", LAYOUT
+)
 def torn_tail_is_repaired(stage: Stage) -> None:
     store = three(stage)
     a, b, c = lines(data_file(stage))
@@ -106,7 +116,12 @@ def only_a_torn_line(stage: Stage) -> None:
     expect_dead(store, "n")
 
 
-@case("L0-DMG-006", "a whole line that lacks only its newline does not swallow the next", "D11, D16", LAYOUT)
+@case(
+    "L0-DMG-006",
+    "a whole line that lacks only its newline does not swallow the next",
+    "D11, D16",
+    LAYOUT,
+)
 def missing_newline(stage: Stage) -> None:
     store = three(stage)
     a, b, c = lines(data_file(stage))
@@ -122,7 +137,12 @@ def nul_tail(stage: Stage) -> None:
     repaired(stage, store, "ab")
 
 
-@case("L0-DMG-008", "NULs after part of a line, and NULs longer than a block, are repaired", "D28", LAYOUT)
+@case(
+    "L0-DMG-008",
+    "NULs after part of a line, and NULs longer than a block, are repaired",
+    "D28",
+    LAYOUT,
+)
 def nul_after_fragment(stage: Stage) -> None:
     store = three(stage)
     a, b, c = lines(data_file(stage))
@@ -180,7 +200,9 @@ def removing_drops_damage(stage: Stage) -> None:
     expect(left == [b], f"{len(left)} lines are left, expected the one of b")
 
 
-@case("L0-DMG-014", "a damaged record of a requested id is not counted as found", "D12, D16", LAYOUT)
+@case(
+    "L0-DMG-014", "a damaged record of a requested id is not counted as found", "D12, D16", LAYOUT
+)
 def damaged_is_not_found(stage: Stage) -> None:
     store = three(stage)
     a, b, c = lines(data_file(stage))
@@ -227,7 +249,12 @@ def empty_data_file(stage: Stage) -> None:
     expect_dead(store, "n")
 
 
-@case("L0-DMG-018", "a directory in place of the data file is a clear error; tasks go on", "F3, W14", LAYOUT)
+@case(
+    "L0-DMG-018",
+    "a directory in place of the data file is a clear error; tasks go on",
+    "F3, W14",
+    LAYOUT,
+)
 def directory_for_data(stage: Stage) -> None:
     data_file(stage).mkdir(parents=True)
     error = refused(lambda: stage.open().add_dead_task("job"))
@@ -278,7 +305,9 @@ def damaged_wal(stage: Stage) -> None:
     file.write_bytes(found[0] + flip(found[1], 13) + JUNK[1] + found[2] + b"\0\0\n" + found[3])
     store = stage.open()
     expect_ids("pending tasks", store.pending_ids(), [ids[0], ids[2], ids[3]])
-    expect_ids("pending tasks after reopening", stage.reopen(store).pending_ids(), [ids[0], ids[2], ids[3]])
+    expect_ids(
+        "pending tasks after reopening", stage.reopen(store).pending_ids(), [ids[0], ids[2], ids[3]]
+    )
 
 
 @case("L0-DMG-022", "a torn tasks file takes new tasks without harm to either", "W6", LAYOUT)
@@ -321,7 +350,12 @@ def undecodable_task(stage: Stage) -> None:
         store.close()
 
 
-@case("L0-DMG-025", "a dead task whose context cannot be decoded is listed all the same", "D30", LAYOUT)
+@case(
+    "L0-DMG-025",
+    "a dead task whose context cannot be decoded is listed all the same",
+    "D30",
+    LAYOUT,
+)
 def undecodable_context(stage: Stage) -> None:
     store = three(stage)
     found = lines(data_file(stage))[1]
@@ -335,7 +369,12 @@ def undecodable_context(stage: Stage) -> None:
     expect_order("dead tasks", store.dead_ids(), ["b", "c"])
 
 
-@case("L0-DMG-026", "a tasks file that is a dangling symlink or a pipe stops nobody", "F3, W14", LAYOUT)
+@case(
+    "L0-DMG-026",
+    "a tasks file that is a dangling symlink or a pipe stops nobody",
+    "F3, W14",
+    LAYOUT,
+)
 def strange_wals(stage: Stage) -> None:
     waiting_file(stage, 1)
     (stage.path / f"{PREFIX}0-20200101-77-00112233445566aa").symlink_to(stage.root / "nowhere")

@@ -172,7 +172,9 @@ def list_shows_duplicates(stage: Stage) -> None:
     store = stage.open()
     for n in range(3):
         store.add_dead_task("twice", {"n": n})
-    expect_equal("contexts", [it.context for it in store.list_dead_tasks()], [{"n": 0}, {"n": 1}, {"n": 2}])
+    expect_equal(
+        "contexts", [it.context for it in store.list_dead_tasks()], [{"n": 0}, {"n": 1}, {"n": 2}]
+    )
 
 
 @case("L0-DEAD-015", "a dead task that was removed can die again", "U8, D12")
@@ -186,7 +188,11 @@ def add_after_remove(stage: Stage) -> None:
     expect_equal("contexts", [it.context for it in store.list_dead_tasks()], [{"n": "last"}])
 
 
-@case("L0-DEAD-016", "an exception of a class that nobody can import is kept by name and text", "D25, D30")
+@case(
+    "L0-DEAD-016",
+    "an exception of a class that nobody can import is kept by name and text",
+    "D25, D30",
+)
 def foreign_exception(stage: Stage) -> None:
     store = stage.open()
     store.add_dead_task("job", exception=ErrorText("card declined", "foreign"))
@@ -218,7 +224,15 @@ def huge_error_text(stage: Stage) -> None:
 @case("L0-DEAD-019", "an error text may hold anything", "D25")
 def any_error_text(stage: Stage) -> None:
     store = stage.open()
-    texts = ["two\nlines", "nul\0nul", "carriage\rreturn", "half \ud83d", "\u2028\u0085", '"quoted\\"', ""]
+    texts = [
+        "two\nlines",
+        "nul\0nul",
+        "carriage\rreturn",
+        "half \ud83d",
+        "\u2028\u0085",
+        '"quoted\\"',
+        "",
+    ]
     for n, text in enumerate(texts):
         store.add_dead_task(f"job-{n}", exception=ErrorText(text))
     found = {it.task_id: it.error_message for it in store.list_dead_tasks()}
@@ -237,7 +251,9 @@ def any_context(stage: Stage) -> None:
         expect_equal("a context", found.get(f"job-{n}", "(missing)"), value)
 
 
-@case("L0-DEAD-021", "a context that cannot be stored is refused; the store stays usable", "D25, D10")
+@case(
+    "L0-DEAD-021", "a context that cannot be stored is refused; the store stays usable", "D25, D10"
+)
 def unstorable_context(stage: Stage) -> None:
     store = stage.open()
     store.add_dead_task("before")
@@ -250,7 +266,12 @@ def unstorable_context(stage: Stage) -> None:
     expect("before" in ids and "after" in ids, f"a neighbour of the refused record is lost: {ids}")
 
 
-@case("L0-DEAD-022", "removing from one list touches nothing in the other", "D2, U3", "stores, caller_ids")
+@case(
+    "L0-DEAD-022",
+    "removing from one list touches nothing in the other",
+    "D2, U3",
+    "stores, caller_ids",
+)
 def removals_are_apart(stage: Stage) -> None:
     store = stage.open()
     store.add_task("w", task_id="both")
@@ -283,7 +304,12 @@ def looking_changes_nothing(stage: Stage) -> None:
     expect(store.list_dead_tasks() == first, "the list is another after looking at it")
 
 
-@case("L0-DEAD-025", "hundreds of dead tasks are listed, paged and removed alike", "D8, D12", limit_s=120.0)
+@case(
+    "L0-DEAD-025",
+    "hundreds of dead tasks are listed, paged and removed alike",
+    "D8, D12",
+    limit_s=120.0,
+)
 def hundreds(stage: Stage) -> None:
     store = stage.open()
     ids = fill(store, 400)

@@ -9,7 +9,14 @@ from pathlib import Path
 
 from lychgate_conformance._case import case
 from lychgate_conformance._check import expect, expect_equal, expect_ids, refused
-from lychgate_conformance._layout import body_of_line, data_file, is_wal, lines, lock_file, the_wal_file
+from lychgate_conformance._layout import (
+    body_of_line,
+    data_file,
+    is_wal,
+    lines,
+    lock_file,
+    the_wal_file,
+)
 from lychgate_conformance._stage import PREFIX, Stage
 from lychgate_conformance._store import Store
 from lychgate_conformance.cases.tasks import YEAR_9999
@@ -250,7 +257,12 @@ def no_staging_left(stage: Stage) -> None:
     expect_equal("files", names, sorted([data_file(stage).name, lock_file(stage).name]))
 
 
-@case("L0-FILE-017", "a finished store does not keep growing", "W5, W11", "stores, disk_layout, survives_restart")
+@case(
+    "L0-FILE-017",
+    "a finished store does not keep growing",
+    "W5, W11",
+    "stores, disk_layout, survives_restart",
+)
 def files_do_not_pile_up(stage: Stage) -> None:
     for n in range(8):
         store = stage.open()

@@ -38,8 +38,12 @@ def dead_tasks_of_both(stage: Stage) -> None:
     expect_ids("dead tasks", store.dead_ids(), wanted)
 
 
-@case("L1-FORK-002", "tasks of parent and child all wait when both are gone", "W13, W2",
-      "stores, fork_safe, multi_process, survives_restart")
+@case(
+    "L1-FORK-002",
+    "tasks of parent and child all wait when both are gone",
+    "W13, W2",
+    "stores, fork_safe, multi_process, survives_restart",
+)
 def tasks_of_both(stage: Stage) -> None:
     worker, store = parent(stage)
     ids = [store.add_task({"n": 0}, publish_at=YEAR_9999)]
@@ -60,8 +64,12 @@ def ids_of_both(stage: Stage) -> None:
     expect_equal("distinct ids of 80 tasks", len(set(map(str, ids))), 80)
 
 
-@case("L1-FORK-004", "a child that ends takes nothing of its parent's with it", "W13, W11",
-      FORK_KILL + ", pending_scope=owned_all")
+@case(
+    "L1-FORK-004",
+    "a child that ends takes nothing of its parent's with it",
+    "W13, W11",
+    FORK_KILL + ", pending_scope=owned_all",
+)
 def child_ends(stage: Stage) -> None:
     worker, store = parent(stage)
     mine = [store.add_task("mine", publish_at=YEAR_9999)]
@@ -76,7 +84,9 @@ def child_ends(stage: Stage) -> None:
     expect_ids("pending tasks", stage.worker().open().pending_ids(), mine)
 
 
-@case("L1-FORK-005", "an idle child does not hold its dead parent's tasks back", "W13, D23", FORK_KILL)
+@case(
+    "L1-FORK-005", "an idle child does not hold its dead parent's tasks back", "W13, D23", FORK_KILL
+)
 def idle_child(stage: Stage) -> None:
     worker, store = parent(stage)
     task_id = store.add_task("t", publish_at=YEAR_9999)
@@ -88,7 +98,12 @@ def idle_child(stage: Stage) -> None:
     expect_ids("dead tasks", again.dead_ids(), ["before", "after"])
 
 
-@case("L1-FORK-006", "a program that was started meanwhile holds nothing back either", "D23", FORK_KILL)
+@case(
+    "L1-FORK-006",
+    "a program that was started meanwhile holds nothing back either",
+    "D23",
+    FORK_KILL,
+)
 def bystander(stage: Stage) -> None:
     worker, store = parent(stage)
     task_id = store.add_task("t", publish_at=YEAR_9999)
@@ -100,7 +115,12 @@ def bystander(stage: Stage) -> None:
     expect_ids("dead tasks", again.dead_ids(), ["before", "after"])
 
 
-@case("L1-FORK-007", "parent and child change the dead tasks at once: one order explains it", "D23, D15", FORK)
+@case(
+    "L1-FORK-007",
+    "parent and child change the dead tasks at once: one order explains it",
+    "D23, D15",
+    FORK,
+)
 def both_at_once(stage: Stage) -> None:
     worker, store = parent(stage)
     history = History(stage.claims)

@@ -67,13 +67,21 @@ def some_replies(stage: Stage, calls: list[Call]) -> int:
     return stage.rng.randrange(1, len(calls) - 1)
 
 
-@case("L1-KILL-004", "killed while adding tasks: all acknowledged ones wait, at most one more", "W3, W8", KILL_IDS)
+@case(
+    "L1-KILL-004",
+    "killed while adding tasks: all acknowledged ones wait, at most one more",
+    "W3, W8",
+    KILL_IDS,
+)
 def killed_while_adding_tasks(stage: Stage) -> None:
     for attempt in range(3):
         worker = stage.worker()
         store = worker.open(stage.path / str(attempt))
         payload = "x" * 20_000
-        calls = [store.call("add_task", payload, publish_at=YEAR_9999, task_id=f"t{n}") for n in range(200)]
+        calls = [
+            store.call("add_task", payload, publish_at=YEAR_9999, task_id=f"t{n}")
+            for n in range(200)
+        ]
         replies = kill_within(worker, calls, some_replies(stage, calls))
         all_right(calls, replies)
         waiting = stage.worker().open(stage.path / str(attempt)).pending_tasks()
@@ -84,7 +92,12 @@ def killed_while_adding_tasks(stage: Stage) -> None:
         expect(all(it.task == payload for it in waiting), "a task came back changed")
 
 
-@case("L1-KILL-005", "killed while adding dead tasks: all acknowledged ones, at most one more", "D17, D10", KILL)
+@case(
+    "L1-KILL-005",
+    "killed while adding dead tasks: all acknowledged ones, at most one more",
+    "D17, D10",
+    KILL,
+)
 def killed_while_adding_dead(stage: Stage) -> None:
     for attempt in range(3):
         worker = stage.worker()
@@ -101,7 +114,12 @@ def killed_while_adding_dead(stage: Stage) -> None:
         expect_ids("dead tasks after one more", again.dead_ids(), [*ids, "next"])
 
 
-@case("L1-KILL-006", "killed while removing dead tasks: each removal happened or not, nothing else", "D17, D18", KILL)
+@case(
+    "L1-KILL-006",
+    "killed while removing dead tasks: each removal happened or not, nothing else",
+    "D17, D18",
+    KILL,
+)
 def killed_while_removing_dead(stage: Stage) -> None:
     history = History(stage.claims)
     first = stage.worker()
@@ -142,7 +160,9 @@ def handoff(store: Store, count: int) -> list[Call]:
     return calls
 
 
-@case("L1-KILL-007", "killed while giving tasks up: every task waits or is dead", "U3, D17", KILL_IDS)
+@case(
+    "L1-KILL-007", "killed while giving tasks up: every task waits or is dead", "U3, D17", KILL_IDS
+)
 def killed_in_handoff(stage: Stage) -> None:
     for attempt in range(3):
         worker = stage.worker()
@@ -160,14 +180,21 @@ def killed_in_handoff(stage: Stage) -> None:
         expect(len(both) <= 1, f"removals that were acknowledged are undone: {sorted(both)}")
 
 
-@case("L1-KILL-008", "killed while bringing dead tasks back: every task waits or is dead", "U4, D17", KILL_IDS)
+@case(
+    "L1-KILL-008",
+    "killed while bringing dead tasks back: every task waits or is dead",
+    "U4, D17",
+    KILL_IDS,
+)
 def killed_in_retry(stage: Stage) -> None:
     worker = stage.worker()
     store = worker.open()
     ids = fill(store, 20)
     calls: list[Call] = []
     for task_id in ids:
-        calls.append(store.call("add_task", {"again": task_id}, publish_at=None, task_id=f"new-{task_id}"))
+        calls.append(
+            store.call("add_task", {"again": task_id}, publish_at=None, task_id=f"new-{task_id}")
+        )
         if store.offers("sync"):
             calls.append(store.call("sync"))
         calls.append(store.call("remove_dead_tasks", [task_id]))
@@ -179,9 +206,12 @@ def killed_in_retry(stage: Stage) -> None:
     expect(not lost, f"lost between the two stores: {lost}")
 
 
-@case("L1-KILL-009", "random calls, killed again and again, give what the contract says",
-      "D17, W3, W5, W6, W7",
-      "stores, survives_process_kill, caller_ids, not pending_scope=due_unclaimed")
+@case(
+    "L1-KILL-009",
+    "random calls, killed again and again, give what the contract says",
+    "D17, W3, W5, W6, W7",
+    "stores, survives_process_kill, caller_ids, not pending_scope=due_unclaimed",
+)
 def killed_again_and_again(stage: Stage) -> None:
     history = History(stage.claims)
     for number in range(6):
@@ -194,8 +224,12 @@ def killed_again_and_again(stage: Stage) -> None:
     history.judge()
 
 
-@case("L1-KILL-010", "a killed process leaves no lock behind for the living", "D13, D14",
-      "stores, survives_process_kill, multi_process")
+@case(
+    "L1-KILL-010",
+    "a killed process leaves no lock behind for the living",
+    "D13, D14",
+    "stores, survives_process_kill, multi_process",
+)
 def no_lock_is_left(stage: Stage) -> None:
     living = stage.worker()
     mine = living.open()
@@ -233,8 +267,12 @@ def kill_opening(stage: Stage, worker: ProcessWorker) -> None:
     worker.kill()
 
 
-@case("L1-KILL-012", "two processes killed at once lose nothing of either", "W2, W5, D17",
-      "stores, survives_process_kill, multi_process")
+@case(
+    "L1-KILL-012",
+    "two processes killed at once lose nothing of either",
+    "W2, W5, D17",
+    "stores, survives_process_kill, multi_process",
+)
 def two_are_killed(stage: Stage) -> None:
     workers = stage.workers(2)
     tasks: list[str] = []

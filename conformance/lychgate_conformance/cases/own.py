@@ -68,7 +68,9 @@ def removed_stays_removed(stage: Stage) -> None:
         worker.kill()
 
 
-@case("L1-OWN-005", "a removal in one process does not reach the same id of another", "W12", OWNED_IDS)
+@case(
+    "L1-OWN-005", "a removal in one process does not reach the same id of another", "W12", OWNED_IDS
+)
 def same_id_in_two(stage: Stage) -> None:
     (first, a), (second, b) = open_all(stage, 2)
     a.add_task("a's", publish_at=YEAR_9999, task_id="job")
@@ -81,7 +83,12 @@ def same_id_in_two(stage: Stage) -> None:
     expect_equal("the task", waiting[0].task, "a's")
 
 
-@case("L1-OWN-006", "comings and goings of others leave the files of the living alone", "W11, W2", OWNED)
+@case(
+    "L1-OWN-006",
+    "comings and goings of others leave the files of the living alone",
+    "W11, W2",
+    OWNED,
+)
 def others_come_and_go(stage: Stage) -> None:
     worker = stage.worker()
     store = worker.open()
@@ -101,7 +108,12 @@ def others_come_and_go(stage: Stage) -> None:
     expect_ids("pending tasks after a kill", stage.worker().open().pending_ids(), ids)
 
 
-@case("L1-OWN-007", "newcomers that open at once share what the dead left, each task once", "W2, W11, W5", OWNED)
+@case(
+    "L1-OWN-007",
+    "newcomers that open at once share what the dead left, each task once",
+    "W2, W11, W5",
+    OWNED,
+)
 def orphans_are_shared(stage: Stage) -> None:
     opened = open_all(stage, 4)
     ids: list[str] = []
@@ -115,12 +127,17 @@ def orphans_are_shared(stage: Stage) -> None:
     stores = [worker.begin_open() for worker in newcomers]
     for worker in newcomers:
         worker.end_open()
+    stores.append(stage.worker().open())  # too late for anything
     found = [task_id for store in stores for task_id in store.pending_ids()]
     expect_ids("tasks of all newcomers", found, ids)
 
 
-@case("L1-OWN-008", "the files of the dead are cleared away once they are taken over", "W11, W5",
-      OWNED + ", disk_layout")
+@case(
+    "L1-OWN-008",
+    "the files of the dead are cleared away once they are taken over",
+    "W11, W5",
+    OWNED + ", disk_layout",
+)
 def files_are_cleared(stage: Stage) -> None:
     opened = open_all(stage, 3)
     ids = [store.add_task("t", publish_at=YEAR_9999) for _, store in opened]

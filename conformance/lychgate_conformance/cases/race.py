@@ -19,7 +19,12 @@ from lychgate_conformance.cases.tasks import YEAR_9999
 MANY = "stores, multi_process"
 
 
-@case("L1-RACE-001", "dead tasks that processes add at once are all listed, once", "D13, D17, D31", MANY)
+@case(
+    "L1-RACE-001",
+    "dead tasks that processes add at once are all listed, once",
+    "D13, D17, D31",
+    MANY,
+)
 def adds_at_once(stage: Stage) -> None:
     opened = open_all(stage, 3)
     plans = [dead_calls(store, f"w{n}", 25) for n, (_, store) in enumerate(opened)]
@@ -30,7 +35,12 @@ def adds_at_once(stage: Stage) -> None:
         expect_ids("dead tasks", store.dead_ids(), wanted)
 
 
-@case("L1-RACE-002", "adding while another removes: one order explains everything", "D13, D12, D17, D31", MANY)
+@case(
+    "L1-RACE-002",
+    "adding while another removes: one order explains everything",
+    "D13, D12, D17, D31",
+    MANY,
+)
 def adds_and_removes(stage: Stage) -> None:
     history = History(stage.claims)
     opened = open_all(stage, 2)
@@ -57,7 +67,12 @@ def expect_no_errors(history: History) -> None:
     expect(not raised, f"{len(raised)} calls raised without reason, such as {raised[:1]}")
 
 
-@case("L1-RACE-003", "what is read while others write is whole and explained by one order", "D16, D31", MANY)
+@case(
+    "L1-RACE-003",
+    "what is read while others write is whole and explained by one order",
+    "D16, D31",
+    MANY,
+)
 def reads_among_writes(stage: Stage) -> None:
     history = History(stage.claims)
     opened = open_all(stage, 3)
@@ -93,20 +108,36 @@ def opening_at_once(stage: Stage) -> None:
     expect_ids("dead tasks", stores[0].dead_ids(), wanted)
 
 
-@case("L1-RACE-006", "tasks that processes add at once all wait afterwards", "W2, W4", "stores, multi_process, survives_restart")
+@case(
+    "L1-RACE-006",
+    "tasks that processes add at once all wait afterwards",
+    "W2, W4",
+    "stores, multi_process, survives_restart",
+)
 def tasks_at_once(stage: Stage) -> None:
     opened = open_all(stage, 3)
-    plans = [[store.call("add_task", {"n": n}, publish_at=YEAR_9999) for n in range(60)] for _, store in opened]
+    plans = [
+        [store.call("add_task", {"n": n}, publish_at=YEAR_9999) for n in range(60)]
+        for _, store in opened
+    ]
     answers = race([it for it, _ in opened], plans)
-    ids = [str(it) for plan, replies in zip(plans, answers, strict=True) for it in all_right(plan, replies)]
+    ids = [
+        str(it)
+        for plan, replies in zip(plans, answers, strict=True)
+        for it in all_right(plan, replies)
+    ]
     expect_equal("distinct ids of 180 tasks", len(set(ids)), 180)
     for worker, _ in opened:
         worker.exit()
     expect_ids("pending tasks", stage.worker().open().pending_ids(), ids)
 
 
-@case("L1-RACE-007", "processes that open, work and close at once lose nothing", "W11, W2, W5",
-      "stores, multi_process, survives_restart")
+@case(
+    "L1-RACE-007",
+    "processes that open, work and close at once lose nothing",
+    "W11, W2, W5",
+    "stores, multi_process, survives_restart",
+)
 def coming_and_going(stage: Stage) -> None:
     workers = stage.workers(3)
     kept: list[str] = []
@@ -124,7 +155,12 @@ def coming_and_going(stage: Stage) -> None:
     expect_ids("pending tasks", stage.worker().open().pending_ids(), kept)
 
 
-@case("L1-RACE-008", "what one process adds another sees at once, also after a removal", "D13, D20", MANY)
+@case(
+    "L1-RACE-008",
+    "what one process adds another sees at once, also after a removal",
+    "D13, D20",
+    MANY,
+)
 def seen_at_once(stage: Stage) -> None:
     (_, a), (_, b) = open_all(stage, 2)
     there: list[str] = []
@@ -153,9 +189,12 @@ def seen_at_once(stage: Stage) -> None:
     expect_ids("a newcomer sees", stage.worker().open().dead_ids(), ["last"])
 
 
-@case("L1-RACE-009", "random calls of several processes at once: one order explains everything",
-      "D31, D13, W2, W12",
-      "stores, multi_process, caller_ids, not pending_scope=due_unclaimed")
+@case(
+    "L1-RACE-009",
+    "random calls of several processes at once: one order explains everything",
+    "D31, D13, W2, W12",
+    "stores, multi_process, caller_ids, not pending_scope=due_unclaimed",
+)
 def everything_at_once(stage: Stage) -> None:
     history = History(stage.claims)
     opened = open_all(stage, 2)
@@ -166,8 +205,12 @@ def everything_at_once(stage: Stage) -> None:
     history.judge()
 
 
-@case("L1-LOCK-001", "a lock that stays taken gives a typed time-out and changes nothing", "D14, D15",
-      "stores, disk_layout")
+@case(
+    "L1-LOCK-001",
+    "a lock that stays taken gives a typed time-out and changes nothing",
+    "D14, D15",
+    "stores, disk_layout",
+)
 def lock_time_out(stage: Stage) -> None:
     store = stage.open()
     task_id = store.add_task("t", publish_at=YEAR_9999)
@@ -196,14 +239,21 @@ def expect_time_out(call: Call, reply: Json) -> None:
     try:
         value = value_of(call, reply)
     except CallError as error:
-        expect("TimeoutError" in error.bases, f"{call.method} raised {error.type_name}, no TimeoutError")
+        expect(
+            "TimeoutError" in error.bases,
+            f"{call.method} raised {error.type_name}, no TimeoutError",
+        )
         expect(error.definite is not False, f"the time-out of {call.method} is not definite")
     else:
         expect(False, f"{call.method} gave {value!r} while another held the lock")
 
 
-@case("L1-LOCK-002", "somebody deletes the lock file: those who come later agree on the new one", "D24",
-      "stores, disk_layout, multi_process")
+@case(
+    "L1-LOCK-002",
+    "somebody deletes the lock file: those who come later agree on the new one",
+    "D24",
+    "stores, disk_layout, multi_process",
+)
 def lock_file_deleted(stage: Stage) -> None:
     opened = open_all(stage, 2)
     for n, (_, store) in enumerate(opened):
@@ -218,7 +268,12 @@ def lock_file_deleted(stage: Stage) -> None:
     expect(lock_file(stage).exists(), "no lock file was made anew")
 
 
-@case("L1-LOCK-003", "a lock that is taken for a moment is waited for", "D14, D13", "stores, disk_layout")
+@case(
+    "L1-LOCK-003",
+    "a lock that is taken for a moment is waited for",
+    "D14, D13",
+    "stores, disk_layout",
+)
 def lock_is_waited_for(stage: Stage) -> None:
     worker = stage.worker()
     store = worker.open()
@@ -233,8 +288,12 @@ def lock_is_waited_for(stage: Stage) -> None:
     expect_ids("dead tasks", store.dead_ids(), ["before", "during-0"])
 
 
-@case("L1-PFX-001", "two prefixes in one directory, one of them killed, keep apart", "D7, W2",
-      "stores, uses_path, multi_process, survives_process_kill")
+@case(
+    "L1-PFX-001",
+    "two prefixes in one directory, one of them killed, keep apart",
+    "D7, W2",
+    "stores, uses_path, multi_process, survives_process_kill",
+)
 def prefixes_keep_apart(stage: Stage) -> None:
     first, second = stage.workers(2)
     kept = {}

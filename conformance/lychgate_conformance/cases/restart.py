@@ -13,7 +13,12 @@ from lychgate_conformance.cases.tasks import YEAR_9999
 RESTART = "stores, survives_restart"
 
 
-@case("L1-OPEN-001", "a later process finds the waiting tasks, payload and time included", "W2, W7", RESTART)
+@case(
+    "L1-OPEN-001",
+    "a later process finds the waiting tasks, payload and time included",
+    "W2, W7",
+    RESTART,
+)
 def tasks_are_found(stage: Stage) -> None:
     first = stage.worker()
     store = first.open()
@@ -89,8 +94,12 @@ def generations(stage: Stage) -> None:
     expect_ids("pending tasks", stage.worker().open().pending_ids(), tasks)
 
 
-@case("L1-OPEN-006", "a later process may retry and remove what an earlier one added", "U2, W10, W12",
-      "stores, survives_restart, caller_ids")
+@case(
+    "L1-OPEN-006",
+    "a later process may retry and remove what an earlier one added",
+    "U2, W10, W12",
+    "stores, survives_restart, caller_ids",
+)
 def later_process_goes_on(stage: Stage) -> None:
     first = stage.worker()
     store = first.open()
@@ -107,8 +116,12 @@ def later_process_goes_on(stage: Stage) -> None:
     expect_equal("the retried task", waiting["retried"], "second")
 
 
-@case("L1-OPEN-007", "text of any kind outlives the process", "D25, W1",
-      "stores, survives_restart, caller_ids, any_text")
+@case(
+    "L1-OPEN-007",
+    "text of any kind outlives the process",
+    "D25, W1",
+    "stores, survives_restart, caller_ids, any_text",
+)
 def text_outlives(stage: Stage) -> None:
     ids = ["a:b", "%", "two\nlines", "\0", "\ud83d", "日本", "x" * 3000]
     first = stage.worker()
@@ -127,9 +140,12 @@ def text_outlives(stage: Stage) -> None:
         expect_equal("a context", dead.context, {"id": dead.task_id})
 
 
-@case("L1-OPEN-008", "random calls in process after process give what the contract says",
-      "D2, D12, D17, D26, W2, W7",
-      "stores, survives_restart, caller_ids, not pending_scope=due_unclaimed")
+@case(
+    "L1-OPEN-008",
+    "random calls in process after process give what the contract says",
+    "D2, D12, D17, D26, W2, W7",
+    "stores, survives_restart, caller_ids, not pending_scope=due_unclaimed",
+)
 def random_generations(stage: Stage) -> None:
     history = History(stage.claims)
     for number in range(4):

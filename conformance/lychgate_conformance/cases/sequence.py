@@ -57,19 +57,31 @@ def run_sequence(stage: Stage, count: int, objects: int, reopen: float) -> None:
     history.judge()
 
 
-@case("L0-SEQ-001", "a random sequence of calls gives what the contract says", "D2, D12, D16, D26, W7",
-      "stores, caller_ids, not pending_scope=due_unclaimed")
+@case(
+    "L0-SEQ-001",
+    "a random sequence of calls gives what the contract says",
+    "D2, D12, D16, D26, W7",
+    "stores, caller_ids, not pending_scope=due_unclaimed",
+)
 def one_object(stage: Stage) -> None:
     run_sequence(stage, 300, objects=1, reopen=0.0)
 
 
-@case("L0-SEQ-002", "so it does when the store is closed and opened on the way", "D2, D17, W2, W7",
-      "stores, caller_ids, survives_restart, not pending_scope=due_unclaimed")
+@case(
+    "L0-SEQ-002",
+    "so it does when the store is closed and opened on the way",
+    "D2, D17, W2, W7",
+    "stores, caller_ids, survives_restart, not pending_scope=due_unclaimed",
+)
 def with_reopening(stage: Stage) -> None:
     run_sequence(stage, 250, objects=1, reopen=0.1)
 
 
-@case("L0-SEQ-003", "so it does with several objects on one store", "D31, D13, W2, W12",
-      "stores, caller_ids, survives_restart, multi_thread, not pending_scope=due_unclaimed")
+@case(
+    "L0-SEQ-003",
+    "so it does with several objects on one store",
+    "D31, D13, W2, W12",
+    "stores, caller_ids, survives_restart, multi_thread, not pending_scope=due_unclaimed",
+)
 def several_objects(stage: Stage) -> None:
     run_sequence(stage, 250, objects=3, reopen=0.05)

@@ -57,7 +57,12 @@ def ids_differ(stage: Stage) -> None:
     expect_equal("distinct ids of 200 tasks", len(set(ids)), 200)
 
 
-@case("L0-ADD-004", "generated ids differ from those before a reopening", "W4", "stores, survives_restart")
+@case(
+    "L0-ADD-004",
+    "generated ids differ from those before a reopening",
+    "W4",
+    "stores, survives_restart",
+)
 def ids_differ_after_reopening(stage: Stage) -> None:
     ids: list[str] = []
     for _ in range(4):
@@ -151,7 +156,9 @@ def times_are_kept(stage: Stage) -> None:
             expect(close, f"publish_at {wanted!r} came back as {it.publish_at!r}")
 
 
-@case("L0-PEND-004", "asking twice changes nothing", "W7", "stores, not pending_scope=due_unclaimed")
+@case(
+    "L0-PEND-004", "asking twice changes nothing", "W7", "stores, not pending_scope=due_unclaimed"
+)
 def asking_twice_changes_nothing(stage: Stage) -> None:
     store = stage.open()
     for n in range(10):
@@ -161,8 +168,12 @@ def asking_twice_changes_nothing(stage: Stage) -> None:
     expect(first == second, "pending_tasks gave something else the second time")
 
 
-@case("L0-PEND-005", "what the caller does to a listed result changes nothing", "W7",
-      "stores, not pending_scope=due_unclaimed")
+@case(
+    "L0-PEND-005",
+    "what the caller does to a listed result changes nothing",
+    "W7",
+    "stores, not pending_scope=due_unclaimed",
+)
 def results_are_copies(stage: Stage) -> None:
     store = stage.open()
     task_id = store.add_task([1])
@@ -293,7 +304,12 @@ def stats_are_counts(stage: Stage) -> None:
     expect_equal("stats asked again", store.optional("stats"), first)
 
 
-@case("L0-OPT-004", "close keeps everything, for an object opened later", "D1, D2, W8", "stores, survives_restart")
+@case(
+    "L0-OPT-004",
+    "close keeps everything, for an object opened later",
+    "D1, D2, W8",
+    "stores, survives_restart",
+)
 def close_keeps_everything(stage: Stage) -> None:
     store = stage.open(fsync_frequency=3600.0)
     task_id = store.add_task({"n": 1}, publish_at=YEAR_9999)

@@ -71,19 +71,51 @@ def keep_dead_ids(stage: Stage, ids: list[str]) -> None:
         expect_ids("dead tasks after removals", store.dead_ids(), kept[:1])
 
 
-SEPARATORS = ["plain", "a:b", ":", "a%3Ab", "%", "%25", "two\nlines", "\n", "tab\t", "cr\r", "\0", "a\0b"]
+SEPARATORS = [
+    "plain",
+    "a:b",
+    ":",
+    "a%3Ab",
+    "%",
+    "%25",
+    "two\nlines",
+    "\n",
+    "tab\t",
+    "cr\r",
+    "\0",
+    "a\0b",
+]
 SEPARATORS += ["add:1", "rem:plain", "00000000:rem:plain", '{"task_id":"plain"}', "\\", '"', "\\n"]
 
-UNICODE = ["é", "e\u0301", "日本", "\U0001f980", "\u202e", "\ufeff", "\u2028", "\u0085", "ß", "SS", "ǆ"]
+UNICODE = [
+    "é",
+    "e\u0301",
+    "日本",
+    "\U0001f980",
+    "\u202e",
+    "\ufeff",
+    "\u2028",
+    "\u0085",
+    "ß",
+    "SS",
+    "ǆ",
+]
 SURROGATES = ["\ud83d", "\udc00", "a\udfffb", "\ud83d\ud83d", "\udc80"]
 
 
-@case("L0-TEXT-001", "task ids may hold separators, newlines and NUL", "D25, W1", "stores, caller_ids")
+@case(
+    "L0-TEXT-001", "task ids may hold separators, newlines and NUL", "D25, W1", "stores, caller_ids"
+)
 def separators_in_task_ids(stage: Stage) -> None:
     keep_task_ids(stage, SEPARATORS)
 
 
-@case("L0-TEXT-002", "task ids of other scripts stay apart and are not normalised", "D25, W1", "stores, caller_ids")
+@case(
+    "L0-TEXT-002",
+    "task ids of other scripts stay apart and are not normalised",
+    "D25, W1",
+    "stores, caller_ids",
+)
 def unicode_in_task_ids(stage: Stage) -> None:
     keep_task_ids(stage, UNICODE)
 
@@ -151,7 +183,9 @@ def big_context(stage: Stage) -> None:
     expect_ids("dead tasks", store.dead_ids(), ["small", "last"])
 
 
-@case("L0-TEXT-010", "an id of thousands of characters stays whole", "D25, W1", "stores, caller_ids")
+@case(
+    "L0-TEXT-010", "an id of thousands of characters stays whole", "D25, W1", "stores, caller_ids"
+)
 def long_ids(stage: Stage) -> None:
     ids = ["x" * 5000, "x" * 5000 + "y", "\n" * 3000, "日" * 4000]
     keep_task_ids(stage, ids)

@@ -14,4 +14,3 @@ CONTROLS = ("lychgate_conformance._control:Control", "lychgate_conformance.mutan
 """Backends that are right and are not the engine."""
 
 __all__ = ["CONTROLS", "Mutant", "all_mutants", "find_mutant"]
-

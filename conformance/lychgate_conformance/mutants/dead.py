@@ -116,7 +116,9 @@ class RemovesOneRecord(Control):
         with self.transaction() as db:
             for task_id in set(task_ids):
                 which = "SELECT min(place) FROM dead WHERE id = ?"
-                gone = db.execute(f"DELETE FROM dead WHERE place = ({which})", (json.dumps(task_id),))
+                gone = db.execute(
+                    f"DELETE FROM dead WHERE place = ({which})", (json.dumps(task_id),)
+                )
                 found += bool(gone.rowcount)
         return found
 
@@ -278,7 +280,9 @@ class NeverEmpty(Control):
         count = super().remove_dead_tasks(task_ids)
         if last and not self.list_dead_tasks():
             it = last[0]
-            self.add_dead_task(it.task_id, it.context, ValueError("kept"), it.task_class, it.attempts)
+            self.add_dead_task(
+                it.task_id, it.context, ValueError("kept"), it.task_class, it.attempts
+            )
         return count
 
 

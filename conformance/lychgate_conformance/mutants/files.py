@@ -166,7 +166,9 @@ class IndexFile(_DiskAfter):
         self, task_id: str, context: object, exception: object, task_class: str, attempts: int
     ) -> None:
         super().add_dead_task(task_id, context, exception, task_class, attempts)
-        with open(f"{self.data}.index", "a", opener=lambda name, flags: os.open(name, flags, 0o600)):
+        with open(
+            f"{self.data}.index", "a", opener=lambda name, flags: os.open(name, flags, 0o600)
+        ):
             pass
 
 

@@ -67,7 +67,9 @@ class NeverTakesOver(_Owners):
     """Leaves the files of the dead alone."""
 
     def before_open(self) -> None:
-        self._hidden = {path: os.path.join(self.directory, f"hidden-{i}") for i, path in enumerate(self.free())}
+        self._hidden = {
+            path: os.path.join(self.directory, f"hidden-{i}") for i, path in enumerate(self.free())
+        }
         for path, hidden in self._hidden.items():
             os.rename(path, hidden)
 

@@ -82,7 +82,9 @@ class StickyDelay(Control):
         self, task: object, publish_at: float | None = None, task_id: str | None = None
     ) -> str:
         old = {it[0]: it[2] for it in self.pending_tasks()}
-        return super().add_task(task, old.get(task_id or "") if publish_at is None else publish_at, task_id)
+        return super().add_task(
+            task, old.get(task_id or "") if publish_at is None else publish_at, task_id
+        )
 
 
 @mutant("all-floats", "L0-ADD-007")

@@ -1,0 +1,46 @@
+"""Each mutant fails the cases that it names; the controls fail none."""
+
+from __future__ import annotations
+
+import pytest
+
+from lychgate_conformance import Options, Verdict, load_target, run
+from lychgate_conformance.mutants import CONTROLS, Mutant, all_mutants
+
+SHORT = (
+    *(f"L0-DMG-{n:03d}" for n in range(1, 27)),
+    *("L1-LOCK-002", "L1-LOCK-003", "L1-KILL-005", "L1-KILL-010", "L1-RACE-002", "L1-RACE-008"),
+)
+"""The cases that the line disk is there for; its waiting tasks are the disk backend's own."""
+
+
+@pytest.mark.parametrize("mutant", all_mutants(), ids=lambda it: it.name)
+def test_mutant_is_killed(mutant: Mutant) -> None:
+    target = load_target(mutant.spec, in_process=True)
+    report = run(target, Options(case_ids=mutant.kills))
+    survived = [
+        f"{it.case.id}: {it.verdict.value} {it.message}"
+        for it in report.results
+        if it.verdict is not Verdict.FAIL
+    ]
+    assert survived == [], mutant.fault
+
+
+@pytest.mark.parametrize("level", [0, 1])
+def test_control_is_not_killed(level: int) -> None:
+    """The suite asks for no more than the contract says."""
+    report = run(load_target(CONTROLS[0], in_process=True), Options(levels=(level,)))
+    trouble = [f"{it.case.id}: {it.message}" for it in report.results if it.verdict not in _QUIET]
+    assert trouble == []
+    assert sum(it.verdict is Verdict.PASS for it in report.results) >= 40
+
+
+def test_line_disk_is_not_killed() -> None:
+    report = run(load_target(CONTROLS[1], in_process=True), Options(case_ids=SHORT))
+    trouble = [
+        f"{it.case.id}: {it.message}" for it in report.results if it.verdict is not Verdict.PASS
+    ]
+    assert trouble == []
+
+
+_QUIET = (Verdict.PASS, Verdict.NOT_CLAIMED)
