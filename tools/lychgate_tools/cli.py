@@ -24,6 +24,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "check": ("lychgate_tools.check", "model-check the TLA+ spec and compare with its manifest"),
     "conform": ("lychgate_tools.conform", "try which promises a backend keeps"),
     "contracts": ("lychgate_tools.contracts", "explore the contracts of the plain functions"),
+    "walk": ("lychgate_tools.walk.command", "take every edge of the state graphs on the engine"),
     "bench": ("lychgate_tools.bench", "measure the engine beside bare system calls, as ratios"),
     "doctor": ("lychgate_tools.doctor", "say whether a directory can keep the promises"),
 }

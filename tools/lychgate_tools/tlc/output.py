@@ -202,7 +202,7 @@ def _trouble(
     if any(m.code == _STACK for m in errors):
         return "evaluation", "TLC's stack overflowed: the spec recurses too deep"
     if code == 150 or any(m.code == 3002 for m in errors):
-        return "parse", _parse_error(output, stderr)
+        return "parse", complaint("\n".join(output.loose) + "\n" + stderr)
     if code == 151 or output.first(5006) is not None:
         said = output.first(5006) or (errors[0] if errors else None)
         return "config", _line(said.text) if said else "TLC refused the model file"
@@ -273,17 +273,18 @@ def _violated_name(kind: str, text: str, temporal: str) -> str:
     return named if named and " " not in named else temporal or named
 
 
-def _parse_error(output: Output, stderr: str) -> str:
-    """SANY's complaint in one line: what, and where."""
-    lines = [line.strip() for line in output.loose if line.strip()]
-    said = [line for line in lines if not line.startswith(("Parsing file", "Semantic processing"))]
-    for index, line in enumerate(said):
-        if line.startswith(("Encountered", "Lexical error", "Was expecting", "Cannot find", "Could not")):
-            module = next((text for text in said if text.startswith("Could not parse module")), "")
-            return " ".join(part for part in (line, module) if part and part not in line or part == line)
-        if line.startswith("*** Errors:"):
-            return " ".join(said[index + 1 : index + 3])
-    return said[0] if said else _line(stderr) or "SANY rejected the spec"
+def complaint(said: str) -> str:
+    """SANY's complaint in one line: what is wrong, and where."""
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    starts = ("Encountered", "Lexical error", "*** Errors:", "Cannot find")
+    at = next((i for i, line in enumerate(lines) if line.startswith(starts)), None)
+    if at is None:
+        rest = [line for line in lines if not line.startswith(("Parsing file", "Semantic proc"))]
+        return rest[-1] if rest else "SANY rejected the spec"
+    if lines[at].startswith("*** Errors:"):  # the place, then the error
+        return " ".join(lines[at + 1 : at + 3])
+    module = next((line for line in lines if line.startswith("Could not parse module")), "")
+    return f"{lines[at]} {module}".strip()
 
 
 def _error(measured: Verdict, kind: str, detail: str) -> Verdict:

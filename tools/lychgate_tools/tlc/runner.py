@@ -107,14 +107,15 @@ class Runner:
         with (private / "stderr").open("w+", encoding="utf-8", errors="replace") as stderr:
             child = self._start(self._command(private, task), private / "spec", stderr)
             timer = _timer(child, task.timeout_s, timed_out)
+            assert child.stdout is not None
             try:
-                assert child.stdout is not None
                 for line in child.stdout:
                     output.feed(line)
                 code = child.wait()
             finally:
                 timer.cancel()
                 _end(child)
+                child.stdout.close()
                 with self._guard:
                     self._children.discard(child)
             output.finish()

@@ -7,7 +7,6 @@ made of, and the spec mutants, which need to know what an expression is and wher
 
 from __future__ import annotations
 
-import re
 import shutil
 import subprocess
 import tempfile
@@ -17,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lychgate_tools.spec_text import Source
+from lychgate_tools.tlc.output import complaint
 from lychgate_tools.tlc.runner import environment, place
 from lychgate_tools.tlc.toolchain import Toolchain
 from lychgate_tools.ui import ExitCode, UserError
@@ -129,33 +129,31 @@ def parse(tools: Toolchain, modules: Mapping[str, str], root: str) -> Parsed:
     private = Path(tempfile.mkdtemp(prefix="lychgate-sany-"))
     try:
         place(private, modules)
-        done = subprocess.run(
-            [
-                str(tools.java),
-                f"-Djava.io.tmpdir={private}",
-                f"-Duser.home={private}",
-                "-cp",
-                str(tools.jar),
-                "tla2sany.xml.XMLExporter",
-                "-o",
-                f"{root}.tla",
-            ],
-            cwd=private,
-            capture_output=True,
-            timeout=_TIMEOUT_S,
-            check=False,
-            stdin=subprocess.DEVNULL,
-            env=environment(),
-        )
-    except subprocess.TimeoutExpired as error:
-        raise UserError(f"SANY gave no answer on {root} in {_TIMEOUT_S} s") from error
+        exported = _java(tools, private, "tla2sany.xml.XMLExporter", "-o", f"{root}.tla")
+        start = exported.find(b"<?xml")
+        if start < 0:  # the exporter does not say why, SANY itself does
+            said = _java(tools, private, "tla2sany.SANY", f"{root}.tla").decode("utf-8", "replace")
+            raise UserError(f"{root} does not parse: {complaint(said)}", ExitCode.SHORT)
     finally:
         shutil.rmtree(private, ignore_errors=True)
-    start = done.stdout.find(b"<?xml")
-    if start < 0:
-        said = (done.stdout + done.stderr).decode("utf-8", "replace")
-        raise UserError(f"{root} does not parse: {_complaint(said)}", ExitCode.SHORT)
-    return read(done.stdout[start:], Source(modules).extended(root))
+    return read(exported[start:], Source(modules).extended(root))
+
+
+def _java(tools: Toolchain, private: Path, *command: str) -> bytes:
+    options = ["-Xss8m", f"-Djava.io.tmpdir={private}", f"-Duser.home={private}"]
+    try:
+        return subprocess.run(
+            [str(tools.java), *options, "-cp", str(tools.jar), *command],
+            cwd=private,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            timeout=_TIMEOUT_S,
+            check=False,
+            env=environment(),
+        ).stdout
+    except subprocess.TimeoutExpired as error:
+        raise UserError(f"SANY gave no answer in {_TIMEOUT_S} s") from error
 
 
 def read(xml: bytes, visible: Sequence[str]) -> Parsed:
@@ -220,10 +218,3 @@ def _children(element: ElementTree.Element, names: Mapping[str, str]) -> Iterato
             yield from _children(child, names)
 
 
-def _complaint(said: str) -> str:
-    lines = [line.strip() for line in said.splitlines()]
-    start = next(
-        (i for i, line in enumerate(lines) if line.startswith(("Encountered", "*** Errors", "Cannot"))), 0
-    )
-    text = " ".join(line for line in lines[start : start + 6] if line)
-    return re.sub(r"^\*\*\* Errors: \d+ ", "", text)[:300]
