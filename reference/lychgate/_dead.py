@@ -22,7 +22,15 @@ from typing import Protocol, TypeVar
 
 from lychgate._errors import StorageError
 from lychgate._fs import Facts
-from lychgate._lines import LineScanner, end_of_last_line, unseal, windows_backward
+from lychgate._lines import (
+    HEADER_BYTES,
+    LineScanner,
+    all_valid,
+    end_of_last_line,
+    is_valid,
+    unseal,
+    windows_backward,
+)
 from lychgate._lock import Held, StoreLock
 from lychgate._names import dead_data_name, dead_lock_name, staging_name
 from lychgate._op import Program, StepError, with_release, with_undo
@@ -44,7 +52,7 @@ from lychgate._ops import (
     UnlinkStaging,
     WriteStaging,
 )
-from lychgate._records import record_id
+from lychgate._records import id_start, id_starts, record_id
 from lychgate._stats import Stats
 from lychgate._steps import append_all, is_missing, read_all, read_some
 
@@ -304,18 +312,22 @@ class _Dropping:
 
     def __init__(self, ids: frozenset[bytes]) -> None:
         self._ids = ids
+        self._starts = {id_start(task_id) for task_id in ids}
         self._scanner = LineScanner()
         self.found: set[bytes] = set()
         self.bad = 0
 
     def feed(self, chunk: bytes) -> bytes:
-        kept: list[bytes] = []
-        for text in self._scanner.texts(chunk):
-            body = unseal(text)
-            if body is None:
-                self.bad += 1
-            elif (task_id := record_id(body)) in self._ids:
-                self.found.add(task_id)
-            else:
-                kept.append(text)
-        return b"\n".join([*kept, b""])
+        texts = self._scanner.texts(chunk)
+        valid = texts if all_valid(texts) else [text for text in texts if is_valid(text)]
+        self.bad += len(texts) - len(valid)
+        if not self._starts.isdisjoint(id_starts(valid)):
+            valid = [text for text in valid if not self._drops(text)]
+        return b"\n".join([*valid, b""])
+
+    def _drops(self, text: bytes) -> bool:
+        task_id = record_id(text[HEADER_BYTES:])
+        if task_id not in self._ids:
+            return False
+        self.found.add(task_id)
+        return True

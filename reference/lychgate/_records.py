@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from lychgate._errors import ConfigError, Refused
-from lychgate._lines import LINE_BYTES_MAX, seal
+from lychgate._lines import HEADER_BYTES, LINE_BYTES_MAX, seal
 
 ERROR_TEXT_MAX = 8192
 """Characters of an error message that are kept; the rest is cut (D25)."""
@@ -241,6 +241,7 @@ def parse_wal(body: bytes) -> WalAdd | WalRemove | None:
 # --- dead-task lines --------------------------------------------------------------------------
 
 _ID_FIRST = b'{"task_id":"'
+_ID_AT = HEADER_BYTES + len(_ID_FIRST)
 _CONTEXT_LAST = b',"context":'  # inside a JSON string its quotes would be escaped
 
 
@@ -288,6 +289,16 @@ def record_id(body: bytes) -> bytes | None:
             break
         end = body.find(b'"', end + 1)
     return None if end < 0 else body[start:end]
+
+
+def id_start(stored: bytes) -> bytes:
+    """An id in its stored form, cut at its first quote."""
+    return stored.partition(b'"')[0]
+
+
+def id_starts(texts: list[bytes]) -> list[bytes]:
+    """What stands there in each of these lines: an id that has another start is another id."""
+    return [text[_ID_AT : text.find(b'"', _ID_AT)] for text in texts]
 
 
 def parse_dead(codec: Codec, body: bytes) -> DeadTask | None:
