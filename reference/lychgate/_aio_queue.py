@@ -154,8 +154,8 @@ class Queue:
     async def _run(self, core: Core, until_idle: bool) -> None:
         core.taking = not core.stopping
         try:
-            while not (core.stopping or (until_idle and core.idle())):
-                await self._take_turn(core, until_idle)
+            while await self._take_turn(core, until_idle):
+                pass
             core.taking = False
             if core.stopping:
                 await self._give_grace(core)
@@ -165,17 +165,19 @@ class Queue:
             await self._leave(core)
             raise
 
-    async def _take_turn(self, core: Core, until_idle: bool) -> None:
-        """Ticks, claims, removals owed, new runs; then wait until the next turn or a wake-up."""
+    async def _take_turn(self, core: Core, until_idle: bool) -> bool:
+        """Ticks, claims, removals owed, new runs; then wait for the next one or a wake-up."""
         self._turn.clear()  # before the look: what changes from here on is seen by the wait
         await self._drive(flow.turn(core))
         while (item := core.take()) is not None:
             run = asyncio.create_task(self._attempt(core, item))
             self._runs[run] = item
             run.add_done_callback(self._runs.pop)
-        seconds = core.seconds_to_turn()
-        if seconds > 0 and not core.stopping and not (until_idle and core.idle()):
+        if core.stopping or (until_idle and core.idle()):
+            return False
+        if (seconds := core.seconds_to_turn()) > 0:
             await self._clock.pause(self._turn, seconds)
+        return True
 
     async def _give_grace(self, core: Core) -> None:
         """Let running tasks end; ticks go on, for a worker that is heard of keeps its tasks."""

@@ -57,7 +57,7 @@ class Nil:
 
 
 class AioNil:
-    """The same for `lychgate.aio`; there `stats`, which asks nobody, is no coroutine."""
+    """The same for `lychgate.aio`."""
 
     def __init__(self, **options: object) -> None:
         self._nil = Nil()
@@ -93,7 +93,7 @@ class AioNil:
     async def sync(self) -> None:
         pass
 
-    def stats(self) -> dict[str, int]:
+    async def stats(self) -> dict[str, int]:
         return {}
 
     async def close(self) -> None:

@@ -161,8 +161,8 @@ class Queue:
                 core.taking = not core.stopping
             for thread in threads:
                 thread.start()
-            while not (core.stopping or (until_idle and core.idle())):
-                self._take_turn(core, until_idle)
+            while self._take_turn(core, until_idle):
+                pass
             if core.stopping:
                 self._give_grace(core)
         except KeyboardInterrupt:
@@ -176,13 +176,15 @@ class Queue:
             for thread in threads:
                 thread.join()
 
-    def _take_turn(self, core: Core, until_idle: bool) -> None:
-        """Ticks, claims, removals owed; then wait until the next one or a wake-up."""
+    def _take_turn(self, core: Core, until_idle: bool) -> bool:
+        """Ticks, claims, removals owed; then wait for the next one or a wake-up. False: the last."""
         self._drive(flow.turn(core))
         with core.lock:  # nothing changes between the look and the wait
-            seconds = core.seconds_to_turn()
-            if seconds > 0 and not core.stopping and not (until_idle and core.idle()):
+            if core.stopping or (until_idle and core.idle()):
+                return False
+            if (seconds := core.seconds_to_turn()) > 0:
                 self._clock.wait(self._turn, seconds)
+        return True
 
     def _give_grace(self, core: Core) -> None:
         """Let running tasks end; ticks go on, for a worker that is heard of keeps its tasks."""

@@ -311,7 +311,7 @@ class Core:
     def paid(self, task_id: str) -> None:
         """The removal was made after all."""
         with self.lock:
-            del self.owed[task_id]
+            self.owed.pop(task_id, None)
             if not self.owed:
                 self.owed_at = math.inf
             self._weigh()
