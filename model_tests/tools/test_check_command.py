@@ -53,7 +53,8 @@ def test_drift_is_named_and_recorded(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 
 def test_dead_action_is_a_failure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    module = tiny.MODULE.replace("Next ==", "Never == n > Max /\\ UNCHANGED vars\nNext == Never \\/")
+    never = "Never == n > Max /\\ UNCHANGED vars\nNext == Never \\/"
+    module = tiny.MODULE.replace("Next ==", never)
     spec = tiny.write(tmp_path / "spec", module)
     code, out, _ = _lychgate(capsys, "check", "--spec", str(spec))
     assert code == ExitCode.SHORT

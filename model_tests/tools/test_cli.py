@@ -55,7 +55,8 @@ def test_help_imports_no_command() -> None:
         "try:\n main(['--help'])\nexcept SystemExit:\n pass\n"
         "print([m for m, _ in COMMANDS.values() if m in sys.modules], file=sys.stderr)"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stderr.strip() == "[]"
 
 
@@ -180,6 +181,7 @@ def test_main_job_needs_a_writable_directory(
 
 
 def test_reports_of_both_kinds_are_summarised() -> None:
-    checked = {"models": [{"problems": [], "distinct": 10}, {"problems": ["x"], "distinct": None}], "dead_actions": []}
+    models = [{"problems": [], "distinct": 10}, {"problems": ["x"], "distinct": None}]
+    checked = {"models": models, "dead_actions": []}
     assert main_job.summarise(checked) == "2 models, 10 states, 1 drifted, 0 dead actions"
     assert main_job.summarise({"counts": {"pass": 3, "fail": 0}}) == "3 pass"

@@ -19,7 +19,11 @@ TEMPORAL = said(2212, "Implied-temporal checking--satisfiability problem has 1 b
 FINISHED = said(2267, "Finished checking temporal properties in 00s at 2026-11-30 12:26:13")
 INVARIANT = said(2110, "Invariant Low is violated.", 1)
 FIRST = said(2217, "1: <Initial predicate>\n/\\ n = 0\n/\\ held = {}\n", 4)
-SECOND = said(2217, "2: <LockTry line 8, col 3 to line 13, col 16 of module Lock>\n/\\ n = 1\n/\\ held = {p1}\n", 4)
+SECOND = said(
+    2217,
+    "2: <LockTry line 8, col 3 to line 13, col 16 of module Lock>\n/\\ n = 1\n/\\ held = {p1}\n",
+    4,
+)
 STUTTER = said(2218, "3: Stuttering", 4)
 BACK = said(2122, "2: Back to state: <B line 6, col 6 to line 6, col 35 of module Loop>\n", 4)
 
@@ -47,7 +51,7 @@ def test_a_pass_and_its_numbers() -> None:
         ("a time budget: completed, states left", COMPLETED + LEFT, False),
         ("no statistics", COMPLETED, False),
         ("rc 0 without the completion message", STATS + DEPTH, False),
-        ("an error inside a liveness property", said(2102, "Attempted to ...", 1) + COMPLETED + STATS, False),
+        ("an error in a liveness property", said(2102, "Attempted", 1) + COMPLETED + STATS, False),
         ("a line that starts with Error:", "Error: something\n" + COMPLETED + STATS, False),
         ("liveness left out (-dfid)", COMPLETED + STATS, True),
         ("liveness set up and not finished", TEMPORAL + COMPLETED + STATS, True),
@@ -98,16 +102,18 @@ def test_action_property_by_name() -> None:
 
 
 def test_refinement_is_named_by_its_place_or_by_the_only_property() -> None:
-    text = said(2112, "Action property line 9, col 17 to line 9, col 27 of module Abs is violated.", 1)
+    place = "line 9, col 17 to line 9, col 27 of module Abs"
+    text = said(2112, f"Action property {place} is violated.", 1)
     assert verdict(text + FIRST + LEFT, 13).violated.startswith("line 9, col 17")
     assert verdict(text + FIRST + LEFT, 13, temporal="Refines").said == "violates Refines"
 
 
 def test_temporal_violation_takes_the_only_property() -> None:
     text = TEMPORAL + said(2116, "Temporal properties were violated.\n", 1)
-    stuttering = verdict(text + FIRST + SECOND + STUTTER + FINISHED + STATS, 13, True, temporal="End")
+    tail = FINISHED + STATS
+    stuttering = verdict(text + FIRST + SECOND + STUTTER + tail, 13, True, temporal="End")
     assert (stuttering.said, stuttering.loop_to, len(stuttering.trace)) == ("violates End", 0, 2)
-    lasso = verdict(text + FIRST + SECOND + BACK + FINISHED + STATS, 13, True)
+    lasso = verdict(text + FIRST + SECOND + BACK + tail, 13, True)
     assert (lasso.violated, lasso.loop_to) == ("", 2)
 
 
@@ -128,7 +134,7 @@ def test_a_violation_without_a_trace_is_no_verdict() -> None:
         ("memory", "", 1, "There is insufficient memory for the Java Runtime Environment"),
         ("killed", "", -9, ""),
         ("evaluation", said(1005, "stack overflow", 1), 255, ""),
-        ("evaluation", said(2111, "Evaluating invariant Eval failed.\nAttempted ...", 1) + FIRST, 76, ""),
+        ("evaluation", said(2111, "Evaluating invariant Eval failed.\n...", 1) + FIRST, 76, ""),
         ("config", said(2229, "The invariant Nope is not defined", 1), 151, ""),
         ("parse", said(3002, "Parsing or semantic analysis failed.", 1), 150, ""),
         ("tool", "", 1, "Error: Could not find or load main class tlc2.TLC"),
@@ -154,8 +160,8 @@ def test_parse_error_says_where() -> None:
 
 def test_nested_and_cut_off_messages() -> None:
     """TLC prints a message inside a message; a killed TLC leaves one open."""
-    text = "@!@!@STARTMSG 1000:1 @!@!@\nexception: @!@!@STARTMSG 5006:0 @!@!@\nat line 3\n@!@!@ENDMSG 5006 @!@!@\n"
-    got = verdict(text, 255)
+    inner = "@!@!@STARTMSG 5006:0 @!@!@\nat line 3\n@!@!@ENDMSG 5006 @!@!@\n"
+    got = verdict(f"@!@!@STARTMSG 1000:1 @!@!@\nexception: {inner}", 255)
     assert (got.kind, got.detail) == ("config", "at line 3")
 
 
@@ -169,7 +175,10 @@ def test_coverage_takes_the_last_table() -> None:
 def test_progress_is_reported_while_it_runs() -> None:
     seen: list[int] = []
     output = Output(on_progress=seen.append)
-    text = said(2200, "Progress(189) at ...: 2,293,445 states generated (9 s/min), 776,838 distinct states found (9 ds/min), 9,628 states left on queue.")
-    for line in text.splitlines():
+    text = (
+        "Progress(189) at ...: 2,293,445 states generated (9 s/min), "
+        "776,838 distinct states found (9 ds/min), 9,628 states left on queue."
+    )
+    for line in said(2200, text).splitlines():
         output.feed(line)
     assert seen == [776838]

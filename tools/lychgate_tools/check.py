@@ -214,7 +214,8 @@ def _print(results: list[Result], dead: list[tuple[str, str]], reports: str | No
 def _list(manifest: Manifest, as_json: bool) -> int:
     rows = [(m.name, m.time_class, m.expect, m.about) for m in manifest.models]
     if as_json:
-        print_json([dict(zip(("name", "class", "expect", "about"), row, strict=True)) for row in rows])
+        keys = ("name", "class", "expect", "about")
+        print_json([dict(zip(keys, row, strict=True)) for row in rows])
     else:
         print(table(("model", "class", "expected", "about"), rows))
     return ExitCode.OK

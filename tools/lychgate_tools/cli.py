@@ -43,7 +43,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one subcommand. Every way out is an exit code; nothing escapes as a traceback on purpose."""
+    """Run one subcommand. Every way out is an exit code; a traceback is a defect of ours."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     previous = signal.getsignal(signal.SIGTERM)
     try:

@@ -1,7 +1,8 @@
 """`lychgate contracts`: have CrossHair explore every contract of the plain functions.
 
-A contract is a `post:` line in a docstring. CrossHair passes over what it cannot reach without a
-word, so each function is asked for alone and with a report of everything:
+A contract is a `post:` line in a docstring, in one of our packages or, in a checkout, in a file
+`model_tests/<area>/contracts_*.py`. CrossHair passes over what it cannot reach without a word, so
+each function is asked for alone and with a report of everything:
 
     confirmed    every path was explored
     explored     no counter-example within the time given
@@ -16,6 +17,7 @@ from __future__ import annotations
 import argparse
 import ast
 import importlib.util
+import os
 import re
 import subprocess
 import sys
@@ -24,6 +26,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from lychgate_tools.spec_dir import checkout
 from lychgate_tools.ui import (
     ExitCode,
     Progress,
@@ -96,7 +99,12 @@ def run(args: argparse.Namespace) -> int:
                 progress.update(len(findings), finding.target.name)
     code = ExitCode.SHORT if any(finding.bad for finding in findings) else ExitCode.OK
     if args.json:
-        print_json([{"function": f.target.name, "verdict": f.verdict, "detail": f.detail} for f in findings])
+        print_json(
+            [
+                {"function": one.target.name, "verdict": one.verdict, "detail": one.detail}
+                for one in findings
+            ]
+        )
         return code
     print(table(("function", "verdict"), [(f.target.name, f.verdict) for f in findings]))
     for finding in findings:
@@ -107,7 +115,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def find() -> Iterator[Target]:
-    """Every function of our packages with a contract in its docstring."""
+    """Every function with a contract in its docstring: in our packages, then beside the tests."""
     for package in PACKAGES:
         spec = importlib.util.find_spec(package)
         for place in (spec.submodule_search_locations or []) if spec else []:
@@ -115,6 +123,15 @@ def find() -> Iterator[Target]:
                 module = ".".join((package, *path.relative_to(place).with_suffix("").parts))
                 tree = ast.parse(path.read_text(encoding="utf-8"))
                 yield from _in(tree, module.removesuffix(".__init__"))
+    tests = _tests()
+    for path in sorted(tests.glob("*/contracts_*.py")) if tests is not None else ():
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        yield from _in(tree, f"{path.parent.name}.{path.stem}")
+
+
+def _tests() -> Path | None:
+    root = checkout()
+    return root / "model_tests" if root is not None else None
 
 
 def _in(tree: ast.AST, prefix: str) -> Iterator[Target]:
@@ -140,6 +157,7 @@ def explore(target: Target, per_condition_s: float) -> Finding:
             timeout=_GRACE_S + 20 * per_condition_s,
             check=False,
             stdin=subprocess.DEVNULL,
+            env={**os.environ, "PYTHONPATH": str(_tests() or "")},
         )
     except subprocess.TimeoutExpired:
         return Finding(target, "unreached", "CrossHair did not end in time")

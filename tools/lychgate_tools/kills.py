@@ -33,7 +33,7 @@ from lychgate_tools.tlc.output import Verdict
 from lychgate_tools.tlc.runner import Run, Runner, Task
 from lychgate_tools.ui import ExitCode, Progress, UserError, colour, print_json, seconds, table
 
-KILLED, SURVIVED, NOT_RUN, BROKEN, UNDECIDED = "killed", "survived", "not run", "broken", "undecided"
+KILLED, SURVIVED, BROKEN, UNDECIDED = "killed", "survived", "broken", "undecided"
 _PATIENCE = 5.0  # a mutant may take this many times as long as the control
 _PATIENCE_MIN_S = 30.0
 

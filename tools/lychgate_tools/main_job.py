@@ -73,7 +73,9 @@ def add_parser(subparsers: Subparsers) -> None:
         "directory", nargs="?", metavar="DIR", help="where the backends keep their files"
     )
     parser.add_argument(
-        "--quick", action="store_true", help="conformance levels 0 and 1 only, as continuous integration does"
+        "--quick",
+        action="store_true",
+        help="conformance levels 0 and 1 only, as continuous integration does",
     )
     parser.add_argument("--reports", metavar="DIR", help="where the reports go")
 
@@ -178,7 +180,7 @@ def summarise(report: dict[str, Any]) -> str:
         wrong = sum(bool(model["problems"]) for model in report["models"])
         states = sum(model["distinct"] or 0 for model in report["models"])
         dead = len(report["dead_actions"])
-        parts = [f"{len(report['models'])} models", f"{states:,} states"]
-        return ", ".join(parts + ([f"{wrong} drifted, {dead} dead actions"] if wrong or dead else []))
+        trouble = f", {wrong} drifted, {dead} dead actions" if wrong or dead else ""
+        return f"{len(report['models'])} models, {states:,} states{trouble}"
     counts = {word: count for word, count in report.get("counts", {}).items() if count}
     return ", ".join(f"{count} {word}" for word, count in counts.items())

@@ -83,7 +83,7 @@ class Manifest:
         by_name = {model.name: model for model in self.models}
         for name in names:
             if name not in by_name:
-                hint = nearest(name, by_name) or f"; there are {len(by_name)}: lychgate check --list"
+                hint = nearest(name, by_name) or "; lychgate check --list shows them"
                 raise UserError(f"no model named {name!r}{hint}", ExitCode.USAGE)
         if names:
             return [by_name[name] for name in dict.fromkeys(names)]

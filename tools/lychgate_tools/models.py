@@ -150,7 +150,8 @@ def compare(model: Model, verdict: Verdict) -> list[str]:
         if key not in measured:
             continue
         if recorded is None:
-            problems.append(f"{key} is {measured[key]:,} and not recorded (lychgate check --record)")
+            said = f"{key} is {measured[key]:,} and not recorded"
+            problems.append(f"{said} (lychgate check --record)")
         elif recorded != measured[key]:
             problems.append(f"{key} was {recorded:,}, is {measured[key]:,}")
     return problems

@@ -61,7 +61,7 @@ def locate(named: str | None = None) -> Spec:
 def checkout() -> Path | None:
     """The root of the checkout that this package runs from, if it runs from one."""
     for directory in Path(__file__).resolve().parents:
-        if (directory / "spec" / MANIFEST).is_file() and (directory / "pyproject.toml").is_file():
+        if (directory / "spec").is_dir() and (directory / "pyproject.toml").is_file():
             return directory
     return None
 

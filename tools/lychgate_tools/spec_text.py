@@ -35,10 +35,10 @@ def without_comments(source: str) -> str:
 def read_module(source: str) -> Module:
     text = without_comments(source)
     found = list(_DEFINITION.finditer(text))
-    ends = [match.start() for match in found[1:]] + [len(text)]
+    ends = [match.start() for match in found] + [len(text)]
     definitions = {
         match[1]: (text.count("\n", 0, match.start()) + 1, text[match.end() : end])
-        for match, end in zip(found, ends, strict=True)
+        for match, end in zip(found, ends[1:], strict=True)
     }
     extends = tuple(re.findall(r"\w+", " ".join(_EXTENDS.findall(text))))
     instances = {match[1]: match[2] for match in _INSTANCE.finditer(text)}

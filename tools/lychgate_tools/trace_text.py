@@ -18,7 +18,8 @@ def lines(verdict: Verdict) -> Iterator[str]:
             for name in sorted(state.values):
                 yield f"       {name} = {render(state.values[name])}"
         else:
-            shown = [change for name in sorted(state.values) for change in _changes(before, state, name)]
+            names = sorted(state.values)
+            shown = [change for name in names for change in _changes(before, state, name)]
             yield from shown or ["       (nothing changes)"]
         before = state.values
     if verdict.loop_to == 0:

@@ -29,7 +29,7 @@ _STATS = re.compile(
     r"(?: \([^)]*\))?, ([\d,]+) states left on queue"
 )
 _COVERED = re.compile(r"<(\S+) line (\d+), .* of module (\S+?)>: (\d+):(\d+)")
-_STEP = re.compile(r"(\d+): <?(Initial predicate|Stuttering|Back to state|\S+)(?:.* of module (\S+?)>)?")
+_STEP = re.compile(r"\d+: <?(Initial predicate|\S+)(?:.* of module (\S+?)>)?")
 
 _ERROR, _BUG = 1, 2  # severities of TLC's message codes
 
@@ -156,12 +156,13 @@ def judge(
     strays = [line for line in output.loose if line.startswith("Error:")]
     if failed is not None:
         kind, expected = _VIOLATIONS[failed.code]
+        told = _line(failed.text)
         if code != expected:
-            return _error(measured, "verdict", f"exit code {code} contradicts: {_line(failed.text)}")
+            return _error(measured, "verdict", f"exit code {code} contradicts: {told}")
         if output.first(2217) is None and failed.code not in (2107, 2108):
-            return _error(measured, "verdict", f"no counter-example was given: {_line(failed.text)}")
+            return _error(measured, "verdict", f"no counter-example was given: {told}")
         violated = _violated_name(kind, failed.text, temporal)
-        return _with(measured, outcome="violates", violated=violated, detail=_line(failed.text))
+        return _with(measured, outcome="violates", violated=violated, detail=told)
     trouble = _trouble(output, code, stderr, errors)
     if trouble is not None:
         return _error(measured, *trouble)
@@ -182,7 +183,7 @@ def _passed(output: Output, measured: Verdict, liveness: bool | None) -> Verdict
     if liveness and not temporal:
         return _error(measured, "liveness", "the model should check liveness and TLC checked none")
     if temporal and liveness is False:
-        return _error(measured, "liveness", "TLC checked liveness; the manifest lacks liveness = true")
+        return _error(measured, "liveness", "the manifest lacks liveness = true: TLC checked some")
     if temporal and output.first(2267) is None:
         return _error(measured, "liveness", "TLC did not finish checking the temporal properties")
     return _with(measured, outcome="ok")
@@ -192,10 +193,10 @@ def _trouble(
     output: Output, code: int, stderr: str, errors: list[Message]
 ) -> tuple[str, str] | None:
     """Kind and one line for a run that did not end in a verdict; None when nothing was wrong."""
-    told = " ".join(m.text for m in errors) + stderr
-    if any(m.code in _MEMORY for m in errors) or "OutOfMemoryError" in told + " ".join(output.loose):
-        return "memory", "TLC ran out of memory: give it more (--memory 4g) or make the model smaller"
-    if "There is insufficient memory for the Java Runtime" in stderr + "\n".join(output.loose):
+    told = "\n".join([*(m.text for m in errors), *output.loose, stderr])
+    if any(m.code in _MEMORY for m in errors) or "OutOfMemoryError" in told:
+        return "memory", "TLC ran out of memory: give it more, e.g. --memory 4g"
+    if "There is insufficient memory for the Java Runtime" in told:
         return "memory", "Java could not get its memory: give it less (--memory 1g)"
     if code < 0:
         return "killed", f"TLC was killed by signal {-code}; too little memory on the machine?"
@@ -242,7 +243,7 @@ def _trace(output: Output) -> tuple[tuple[TraceState, ...], int | None]:
             head, _, body = message.text.partition("\n")
             step = _STEP.match(head)
             if step is not None:
-                states.append(TraceState(step[2], step[3] or "", parse_state(body)))
+                states.append(TraceState(step[1], step[2] or "", parse_state(body)))
     if not states:  # a violation in an initial state is shown inside its message
         first = output.first(2107, 2108)
         if first is not None:

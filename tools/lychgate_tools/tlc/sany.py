@@ -100,7 +100,7 @@ class Parsed:
         return seen
 
     def actions(self, name: str) -> list[Definition]:
-        """The actions that the next-state relation `name` is made of, by TLC's rule.
+        """The actions that a specification or next-state relation is made of, by TLC's rule.
 
         TLC splits over disjunctions, over bounded existence and through operators; the label is
         the innermost operator reached. So does this.
@@ -109,7 +109,12 @@ class Parsed:
         if start is None:
             return []
         found: dict[str, Definition] = {}
-        self._split(start, start.body, found)
+        if start.level == ACTION:
+            self._split(start, start.body, found)
+        for uid in self.reachable(name) if start.level == TEMPORAL else ():
+            for node in self.definitions[uid].body.walk():
+                if node.name == "$SquareAct":  # [Next]_vars
+                    self._split(self.definitions[uid], node.operands[0], found)
         return list(found.values())
 
     def _split(self, home: Definition, node: Node, found: dict[str, Definition]) -> None:
