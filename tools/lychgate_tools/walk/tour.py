@@ -1,0 +1,132 @@
+"""A way over every edge of a graph, and the walk along it.
+
+The engine's coroutines cannot be copied, so a state is reached by replaying a path to it. From
+there the walk goes on along untried edges as far as they lead, and starts again where some are
+left. States that can be built directly (nobody is inside a call) are starts as well as the initial
+ones, which keeps the paths short.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from lychgate_tools.walk.graph import Graph
+
+
+class World(Protocol):
+    """The engine beside the model: in one state, able to follow one edge."""
+
+    def step(self, source: int, action: str, target: int) -> None:
+        """Take the step on the engine. Raises Mismatch when it cannot."""
+
+    def compare(self, state: int) -> None:
+        """Raises Mismatch when the engine's whole state is not the model's."""
+
+    def close(self) -> None:
+        """Let go of everything."""
+
+
+class Mismatch(Exception):
+    """Engine and model part ways; the message shows both sides."""
+
+
+@dataclass
+class Walk:
+    """What a walk did. `failure` is None, or the path of states and actions that failed."""
+
+    edges: int
+    walked: int = 0
+    steps: int = 0
+    skipped: dict[str, int] = field(default_factory=dict)
+    failure: tuple[list[tuple[int, str, int]], str] | None = None
+
+    @property
+    def complete(self) -> bool:
+        return self.failure is None and self.walked == self.edges
+
+
+def walk(
+    graph: Graph,
+    starts: list[int],
+    build: Callable[[int], World],
+    on_progress: Callable[[int], None] = lambda walked: None,
+) -> Walk:
+    """Walk every edge that leads from one state to another. Self-loops change nothing and are
+    stutters of the spec, except where the engine takes a step in them: none does."""
+    tree = _tree(graph, starts)
+    untried = [
+        [(action, target) for action, target in reversed(out) if target != state]
+        for state, out in enumerate(graph.edges)
+    ]
+    done = Walk(edges=sum(map(len, untried)))
+    for state in tree.order:
+        while untried[state]:
+            path = tree.path(state)
+            world = build(path[0][0] if path else state)
+            try:
+                _follow(graph, world, path, state, untried, done)
+            except Mismatch as error:
+                assert done.failure is not None
+                done.failure = (done.failure[0], str(error))
+                return done
+            finally:
+                world.close()
+            on_progress(done.walked)
+    return done
+
+
+def _follow(
+    graph: Graph,
+    world: World,
+    path: list[tuple[int, str, int]],
+    state: int,
+    untried: list[list[tuple[str, int]]],
+    done: Walk,
+) -> None:
+    taken: list[tuple[int, str, int]] = []
+    done.failure = (taken, "")
+    for edge in path:
+        taken.append(edge)
+        world.step(*edge)
+        done.steps += 1
+    if not path:
+        world.compare(state)
+    while untried[state]:
+        action, target = untried[state].pop()
+        taken.append((state, action, target))
+        world.step(state, action, target)
+        world.compare(target)
+        done.steps += 1
+        done.walked += 1
+        state = target
+    done.failure = None
+
+
+class _Tree:
+    """Breadth-first from the starts: how each state is first reached."""
+
+    def __init__(self) -> None:
+        self.order: list[int] = []
+        self.above: dict[int, tuple[int, str] | None] = {}
+
+    def path(self, state: int) -> list[tuple[int, str, int]]:
+        found: list[tuple[int, str, int]] = []
+        while (step := self.above[state]) is not None:
+            found.append((step[0], step[1], state))
+            state = step[0]
+        return found[::-1]
+
+
+def _tree(graph: Graph, starts: list[int]) -> _Tree:
+    tree = _Tree()
+    tree.order = list(starts)
+    tree.above = {state: None for state in starts}
+    for state in tree.order:
+        for action, target in graph.edges[state]:
+            if target not in tree.above:
+                tree.above[target] = (state, action)
+                tree.order.append(target)
+    assert len(tree.order) == len(graph.states), "every state is reached"
+    return tree
