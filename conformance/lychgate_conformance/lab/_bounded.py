@@ -75,7 +75,7 @@ def _items(state: OrderedState) -> list[Item]:
     found: list[tuple[int, Item]] = [
         (op.index, position)
         for position, op in enumerate(state.meta)
-        if position not in state.forced
+        if position not in state.forced | state.lost
     ]
     for key, versions in state.writes.items():
         for count in range(state.floor.get(key, 0), len(versions)):
@@ -130,7 +130,7 @@ def _build(
 
 def _everything(disk: Recorder, state: OrderedState, model: Model) -> Family:
     counts = {key: len(versions) for key, versions in state.writes.items()}
-    chosen = {p for p in range(len(state.meta)) if state.needs[p] <= set(range(p))}
+    chosen = set(range(len(state.meta))) - state.lost
     return _family(disk, state, chosen, counts, model.fills[:1])
 
 
@@ -174,7 +174,7 @@ def _torn(family: Family, disk: Recorder, write: WriteCall | None) -> list[Famil
         return []
     found: list[Family] = []
     for place, slot in enumerate(family.slots):
-        for content in slot.contents:
+        for content in slot.contents if family.inodes[place] == write.inode else ():
             if not isinstance(content, bytes) or not _holds(content, write):
                 continue
             torn = tuple(_cut(content, write, length) for length in range(len(write.data)))

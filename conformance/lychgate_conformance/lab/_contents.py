@@ -255,8 +255,8 @@ def _torn_overwrites(
         start = end - number * unit
         rest = write.old[length : length + unit - start]
         torn[start : start + len(rest)] = rest
-        if write.offset + len(write.old) < number * unit + len(torn):
-            del torn[start + len(rest) :]
+        if write.offset + len(write.data) > write.before:  # the torn write has not grown the file
+            del torn[max(0, write.before - number * unit) :]
         choices[number] = [bytes(torn)]
         yield choices
 

@@ -78,6 +78,8 @@ class Machine:
         self.locks: dict[int, Description] = {}
         self.pids = 0
         self._dirs: dict[str, int] = {"": ROOT, "/": ROOT}
+        self._nodes_seen = 0
+        self._links = False
 
     def new_pid(self) -> int:
         self.pids += 1
@@ -113,6 +115,17 @@ class Machine:
         except OSError:
             return False
 
+    def _plain(self, path: str) -> str:
+        """The path with symlinks followed but for its last part."""
+        head, _, name = path.rpartition("/")
+        return f"{self.resolve(head or '/').rstrip('/')}/{name}"
+
+    def _has_links(self) -> bool:
+        if self._nodes_seen != len(self.disk.nodes):
+            self._nodes_seen = len(self.disk.nodes)
+            self._links = any(node.kind is Kind.LINK for node in self.disk.nodes.values())
+        return self._links
+
     def forget_paths(self) -> None:
         """Directories or symlinks have moved."""
         self._dirs = {"": ROOT, "/": ROOT}
@@ -132,6 +145,8 @@ class Machine:
 
     def resolve(self, path: str) -> str:
         """The path with every symlink followed; parts that do not exist stay as they are."""
+        if not self._has_links() and "/." not in path and "//" not in path and path[:1] == "/":
+            return path.rstrip("/") or "/"
         todo = [part for part in reversed(path.split("/")) if part and part != "."]
         done: list[str] = []
         numbers: list[int | None] = [ROOT]
@@ -174,7 +189,7 @@ class Machine:
             raise failure(errno.EEXIST, path)
         node = disk.nodes[inode]
         if node.kind is Kind.LINK:
-            return self.open(self.resolve(path), mode)
+            raise failure(errno.ELOOP, path)  # O_NOFOLLOW
         if node.kind is Kind.DIR:
             raise failure(errno.EISDIR, path)
         return Description(node, mode)
@@ -199,9 +214,12 @@ class Machine:
         source = nodes[inode]
         number = nodes[to_parent].entries.get(to_name)
         target = None if number is None else nodes[number]
+        here, there = f"{self._plain(old)}/", f"{self._plain(new)}/"
+        if here.startswith(there) and source is not target:
+            raise failure(errno.ENOTEMPTY, new)
         if source.kind is Kind.DIR:
             self.forget_paths()
-            if f"{self.resolve(new)}/".startswith(f"{self.resolve(old)}/") and source is not target:
+            if there.startswith(here) and source is not target:
                 raise failure(errno.EINVAL, old)
         if target is not None and target is not source:
             if target.kind is Kind.DIR and source.kind is not Kind.DIR:

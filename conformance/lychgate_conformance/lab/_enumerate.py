@@ -70,7 +70,7 @@ class FreeState:
 class Enumerator:
     """One model and its limits; remembers the states of files across runs.
 
-    `part_of` says which files are read together: torn writes are counted per part.
+    `part_of` says which files are read together: torn writes and sizes are counted per part.
     """
 
     def __init__(
@@ -118,7 +118,7 @@ class Enumerator:
         total = 0
         for tree in trees(bindings, disk.nodes):
             for family in self._torn_families(disk, tree, found, partial):
-                total += family.size
+                total += family.work(self.part_of)
                 families.append(family)
                 if total > limit:
                     return None

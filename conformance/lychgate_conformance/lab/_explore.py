@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 
 from lychgate_conformance.lab._enumerate import Enumerator
 from lychgate_conformance.lab._family import Limits
+from lychgate_conformance.lab._fiber import Violation
 from lychgate_conformance.lab._faults import Fault
 from lychgate_conformance.lab._image import Image, cached_image
 from lychgate_conformance.lab._disk import Machine
@@ -30,10 +31,14 @@ from lychgate_conformance.lab._models import PORTABLE, Model, Order
 from lychgate_conformance.lab._oracle import Oracle
 from lychgate_conformance.lab._plan import Phase, Plan
 from lychgate_conformance.lab._recover import Outcome, Recovery, part_of
-from lychgate_conformance.lab._run import Run, Violation
+from lychgate_conformance.lab._run import Run
 from lychgate_conformance.lab._starts import BOOT, find_start
 from lychgate_conformance.lab._target import Target
 from lychgate_conformance.lab._workload import Fiber, Workload, parse_workload
+
+
+_SETS_MAX = 50_000
+"""Image sets that are remembered; beyond it memory is given back and work may be done again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +142,7 @@ class Explorer:
                 for choices in self._follow(run, prefix, seen):
                     self._judge(plan, run, choices, base, depth)
                     todo.extend(self._alternatives(run, choices))
-                self._end(run)
+                run.check_end()
             except Violation as found:
                 phase = Phase(tuple(self._taken), None, "")
                 self._report(plan, phase, str(found))
@@ -201,14 +206,6 @@ class Explorer:
         for kill in range(len(run.kinds_of_kill(able[0]))):
             yield [*choices, len(able) + kill]
 
-    def _end(self, run: Run) -> None:
-        """A run that went to its end: whatever is idle holds no lock (F2)."""
-        if run.enabled():
-            return
-        for worker in run.workers:
-            if worker.alive and worker.is_open and run.holds_store_lock(worker):
-                raise Violation(f"lock-left-taken: by worker {worker.number}")
-
     def _drop(self, run: Run) -> None:
         try:
             run.abandon()
@@ -267,6 +264,8 @@ class Explorer:
             for outcome, image in self.after_crash[depth].outcomes(family):
                 if outcome not in found:
                     found[outcome] = image()
+        if len(self._sets) > _SETS_MAX:
+            self._sets.clear()
         self._sets[key] = found
         return found
 

@@ -10,7 +10,7 @@ parts, and nothing is built before it is known to be new.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
 from typing import NamedTuple
@@ -37,11 +37,12 @@ class Slot(NamedTuple):
 
 
 class Family(NamedTuple):
-    """A product of images: sorted paths, the slot of each path, and the slots."""
+    """A product of images: sorted paths, the slot of each path, the slots and their inodes."""
 
     paths: tuple[str, ...]
     places: tuple[int, ...]
     slots: tuple[Slot, ...]
+    inodes: tuple[int, ...]
 
     @property
     def size(self) -> int:
@@ -49,6 +50,14 @@ class Family(NamedTuple):
         for slot in self.slots:
             total *= len(slot.contents)
         return total
+
+    def work(self, part_of: Callable[[str], int]) -> int:
+        """How many contents there are to look at when each part of an image is looked at alone."""
+        sizes: dict[int, int] = {}
+        for path, place in zip(self.paths, self.places, strict=True):
+            part = part_of(path)
+            sizes[part] = sizes.get(part, 1) * len(self.slots[place].contents)
+        return sum(sizes.values())
 
     def combinations(self) -> Iterator[tuple[Content, ...]]:
         """The contents of each image, one per slot."""
@@ -127,4 +136,5 @@ def family_of(tree: Tree, slots: Mapping[int, Slot]) -> Family:
         tuple(path for path, _ in tree),
         tuple(order[inode] for _, inode in tree),
         tuple(slots[inode] for inode in order),
+        tuple(order),
     )

@@ -18,7 +18,7 @@ import enum
 from dataclasses import dataclass, replace
 
 NUL = b"\0"
-GARBAGE = b"\xa5\n\xa5\x00\xa5~garbage~\n"
+GARBAGE = b"\xa5\n\xa5\xff{}\n"
 """A pattern for blocks of unknown content, with newlines in it: it makes lines of its own."""
 
 

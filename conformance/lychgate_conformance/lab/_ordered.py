@@ -47,6 +47,7 @@ class OrderedState:
     writes: dict[UnitKey, list[UnitWrite]] = field(default_factory=dict)
     floor: dict[UnitKey, int] = field(default_factory=dict)  # forced index in `writes[...]`, plus 1
     floating: set[int] = field(default_factory=set)  # positions in `meta`
+    lost: set[int] = field(default_factory=set)  # positions in `meta`: in no persisted set
     unallocated: set[int] = field(default_factory=set)  # indices of growths into such a block
     durable_blocks: dict[int, int] = field(default_factory=dict)
 
@@ -115,6 +116,8 @@ def _needs(state: OrderedState, op: Meta, model: Model) -> Iterator[int]:
     if model.order in (Order.FREE, Order.ALL):
         return
     for position, earlier in enumerate(state.meta):
+        if position in state.lost:
+            continue
         if position in state.floating:
             if earlier.inode != op.inode:
                 continue
@@ -149,9 +152,9 @@ def _force(state: OrderedState, sync: Sync, model: Model) -> None:
         if everything or _asks_for(state, sync, op, model):
             roots.add(position)
     if model.order is Order.JOURNAL:
-        last = max(roots - state.floating, default=-1)
+        last = max(roots - state.floating, default=0)
         roots |= set(range(last)) - state.floating
-    state.forced |= closure(roots, state.needs)
+    state.forced |= closure(roots - state.lost, state.needs)
     for (inode, number), versions in state.writes.items():
         if everything or inode == sync.inode:
             state.floor[inode, number] = len(versions)
@@ -221,11 +224,8 @@ def _lose(state: OrderedState, failed: SyncFailed) -> None:
         gone = failed.reverted and isinstance(op, SizeSet) and op.inode == failed.inode
         names = {name for parent, name in _places(op) if parent == failed.inode}
         if gone or names & failed.lost_names:
-            state.needs[position] = frozenset((position, NEVER))
-
-
-NEVER = -1
-"""A need that nothing meets: what was lost stays out."""
+            state.lost.add(position)
+    state.needs = [needs - state.lost for needs in state.needs]
 
 
 # --- what a persisted set asks of the bytes ----------------------------------------------------

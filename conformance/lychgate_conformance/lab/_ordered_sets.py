@@ -59,7 +59,8 @@ def legal_sets(state: OrderedState, model: Model) -> Iterator[set[int]]:
     """Every set of metadata ops that holds the forced ones and all that its members need."""
     count = len(state.meta)
     if model.order is Order.PREFIX:
-        yield from (set(range(end)) for end in range(max(state.forced, default=-1) + 1, count + 1))
+        for end in range(max(state.forced, default=-1) + 1, count + 1):
+            yield set(range(end)) - state.lost
         return
 
     def extend(position: int, chosen: set[int]) -> Iterator[set[int]]:
@@ -68,7 +69,7 @@ def legal_sets(state: OrderedState, model: Model) -> Iterator[set[int]]:
             return
         if position not in state.forced:
             yield from extend(position + 1, chosen)
-        if state.needs[position] <= chosen:
+        if position not in state.lost and state.needs[position] <= chosen:
             yield from extend(position + 1, chosen | {position})
 
     yield from extend(0, set())

@@ -31,6 +31,9 @@ from lychgate_conformance.lab._target import PREFIX, Target, dead_record, task_r
 _CHECKED = 20
 _CHECK_EVERY = 100
 
+_KNOWN_MAX = 500_000
+"""Outcomes that are remembered; beyond it memory is given back and work may be done again."""
+
 _PIDS = 700
 """Processes that recover have other ids, and so draw other bytes, than those of a run."""
 
@@ -138,6 +141,8 @@ class Recovery:
         known = self._known.get(key)
         if known is None:
             hidden = {path: tail for path, tail in image.hidden.items() if path in key[0]}
+            if len(self._known) > _KNOWN_MAX:
+                self._known.clear()
             known = self._known[key] = self.run(Image(*key, (), hidden))
         return known
 

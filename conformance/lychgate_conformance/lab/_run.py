@@ -12,15 +12,15 @@ Rules of this file
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 
 from lychgate._errors import LychgateError
-from lychgate._op import Op, StepError
+from lychgate._op import StepError
 
 from lychgate_conformance.lab._disk import Crashed, Machine
-from lychgate_conformance.lab._faults import Fault
+from lychgate_conformance.lab._faults import Fault, Lasting
+from lychgate_conformance.lab._fiber import Call, Fiber, Violation, Worker, calls_of, opening
 from lychgate_conformance.lab._micro import history_of
 from lychgate_conformance.lab._oracle import ACKED, MAYBE, NO, Change, Oracle, Record
 from lychgate_conformance.lab._simfs import SimFs
@@ -28,7 +28,6 @@ from lychgate_conformance.lab._starts import LOCK
 from lychgate_conformance.lab._target import (
     DEAD_CLASS,
     PATH,
-    Backend,
     Target,
     dead_record,
     task_record,
@@ -38,75 +37,6 @@ from lychgate_conformance.lab._workload import Step, Workload
 
 _GIVES_BACK = frozenset(("Unlock", "CloseLock", "CloseWal"))
 _WRITES = frozenset(("AppendRecord", "WriteStaging", "AppendWal", "CopyWal", "SetMark", "ClearMark"))
-
-
-class Violation(Exception):
-    """The target broke a promise. `kind` names it."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__(text)
-        self.kind = text.partition(":")[0]
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """One call of the facade."""
-
-    kind: str
-    key: str = ""
-    serial: int = 0
-    handoff: bool = False
-
-
-Calls = Generator[Call, object, None]
-
-
-def calls_of(step: Step, serial: int) -> Calls:
-    """The facade calls of a step; a call that fails ends the step."""
-    if step.kind == "giveup":
-        yield Call("add", step.key, serial)
-        yield Call("done", step.key, handoff=True)
-    elif step.kind == "retry":
-        if (yield Call("find", step.key)) is not None:
-            yield Call("task", f"{step.key}-again", serial)
-            yield Call("sync")
-            yield Call("remove", step.key, handoff=True)
-    elif step.kind == "reopen":
-        yield Call("close")
-        yield Call("open")
-    else:
-        yield Call(step.kind, step.key, serial)
-
-
-class Worker:
-    """One process and its backend."""
-
-    def __init__(self, number: int, fs: SimFs, backend: Backend) -> None:
-        self.number = number
-        self.fs = fs
-        self.backend = backend
-        self.is_open = False
-        self.alive = True
-        self.history = 0
-        self.owned: set[str] = set()
-
-
-class Fiber:
-    """One thread or asyncio task of a worker."""
-
-    def __init__(self, worker: Worker, steps: list[tuple[Step | None, int]]) -> None:
-        self.worker = worker
-        self.steps = steps  # None: open the backend
-        self.calls: Calls | None = None
-        self.call: Call | None = None
-        self.change: Change | None = None
-        self.program: Any = None  # the coroutine of the call under way
-        self.op: Op[Any] | None = None
-        self.parked = False
-
-    @property
-    def done(self) -> bool:
-        return not self.worker.alive or (self.calls is None and not self.steps)
 
 
 class Run:
@@ -128,6 +58,7 @@ class Run:
         self.workload = workload
         self.machine = machine
         self.oracle = oracle
+        self.fault = fault
         self.kills_left = kills
         self.revival = revival
         self.ordered = ordered
@@ -135,6 +66,8 @@ class Run:
         self.fibers: list[Fiber] = []
         self.current: Fiber | None = None
         self.trace: list[tuple[int, str, object]] = []
+        self.failures = 0
+        """Calls that raised."""
         self._objects: dict[str, int] = {}
         self._seen_log = 0
         for number, fibers in enumerate(workload.workers):
@@ -247,7 +180,7 @@ class Run:
         """Start the next call of a fiber."""
         if fiber.calls is None:
             step, serial = fiber.steps.pop(0)
-            fiber.calls = _opening() if step is None else calls_of(step, serial)
+            fiber.calls = opening() if step is None else calls_of(step, serial)
             fiber.call = next(fiber.calls)
         call = fiber.call
         assert call is not None
@@ -290,6 +223,7 @@ class Run:
         fiber.program = fiber.op = None
         self._wake()
         if error is not None:
+            self.failures += 1
             self.oracle.finish(change, NO if error.definite else MAYBE)
             self.trace.append((fiber.worker.number, f"{call.kind}:{call.key} fails", error))
             fiber.calls = None
@@ -330,11 +264,15 @@ class Run:
         elif call.kind == "pending":
             tasks: list[Record] = [task_record(pending) for pending in result]
             text = oracle.check_tasks(tasks, False, self._owned(worker), since)
-        oracle.finish(change, ACKED)
+        owned = self._owned(worker)
+        sure = call.kind != "done" or owned is None or call.key in owned
+        oracle.finish(change, ACKED if sure else MAYBE)  # removing a task of others does nothing
         if call.kind in ("sync", "close"):
             oracle.synced(change)
         if call.kind == "close":
             worker.owned.clear()  # whoever opens next may take the file over
+            if count := worker.fs.open_descriptors():
+                return text or f"descriptor-leak: {count} open after close"
         return text
 
     def _owned(self, worker: Worker) -> frozenset[str] | None:
@@ -388,6 +326,19 @@ class Run:
         for fiber in self.fibers:
             self._close(fiber)
 
+    def check_end(self) -> None:
+        """After a run that went to its end: whoever is idle holds no lock, and a fault that is gone
+        makes no later call fail (F2). Raises Violation."""
+        if self.enabled():
+            return
+        fault = self.fault
+        if fault is not None and fault.lasting is Lasting.ONCE and len(self.fibers) == 1:
+            if self.failures > 1:
+                raise Violation(f"fault-lingers: {self.failures} calls failed after one fault")
+        for worker in self.workers:
+            if worker.alive and worker.is_open and self.holds_store_lock(worker):
+                raise Violation(f"lock-left-taken: by worker {worker.number}")
+
     def holds_store_lock(self, worker: Worker) -> bool:
         """Whether a worker holds the lock of the dead-task store: never between two operations."""
         node = self.machine.look_up(f"/{LOCK}") if self.machine.has_dir(PATH) else None
@@ -427,7 +378,3 @@ class Run:
 
 
 _OPEN: list[tuple[Step | None, int]] = [(None, 0)]
-
-
-def _opening() -> Calls:
-    yield Call("open")

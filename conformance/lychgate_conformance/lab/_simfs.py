@@ -49,7 +49,7 @@ class SimFs:
         self._struck = ""
         self.calls = 0
         self.last_call = ""
-        self.on_call: Callable[[str], None] | None = None
+        self.on_call: Callable[[str, int], None] | None = None
 
     # --- the life of a process ------------------------------------------------------------------
 
@@ -102,14 +102,14 @@ class SimFs:
         """Whether any description of this process holds a lock."""
         return any(self._machine.locks.get(d.node.number) is d for d in self._fds.values())
 
-    def _enter(self, name: str) -> Fault | None:
+    def _enter(self, name: str, size: int = 0) -> Fault | None:
         """Count a call; the fault that strikes it, if one does and if it does not simply fail it."""
         if not self._alive or self._machine.dead:
             raise Crashed
         self.calls += 1
         self.last_call = name
         if self.on_call is not None:
-            self.on_call(name)
+            self.on_call(name, size)
         if self.calls < self._strikes_at:
             return None
         return self._strike(name)
@@ -164,12 +164,12 @@ class SimFs:
     # --- bytes ----------------------------------------------------------------------------------
 
     def read(self, fd: int, offset: int, size: int) -> bytes:
-        fault = self._enter("read")
+        fault = self._enter("read", size)
         data = bytes(self._description(fd).node.data[offset : offset + size])
         return data if fault is None else data[: fault.keep]
 
     def append(self, fd: int, data: bytes) -> int:
-        fault = self._enter("append")
+        fault = self._enter("append", len(data))
         description = self._description(fd)
         if not description.writes:
             raise failure(errno.EBADF)
@@ -182,7 +182,7 @@ class SimFs:
         return len(data)
 
     def overwrite(self, fd: int, offset: int, data: bytes) -> int:
-        fault = self._enter("overwrite")
+        fault = self._enter("overwrite", len(data))
         description = self._description(fd)
         if not description.writes:
             raise failure(errno.EBADF)

@@ -1,0 +1,83 @@
+"""Every fault of a workload: each call fails in every way that it can, once and from then on.
+
+The calls are found by one run without a fault; the sweep then goes through them in order. It is
+complete for workloads of one worker with one fiber, where a call has a number of its own; with
+several workers it strikes the calls of the first one.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator
+
+from lychgate_conformance.lab._disk import Machine
+from lychgate_conformance.lab._faults import (
+    CALL_ERRORS,
+    SHORT_CALLS,
+    SYNC_CALLS,
+    Fault,
+    Lasting,
+    Loss,
+)
+from lychgate_conformance.lab._oracle import Oracle
+from lychgate_conformance.lab._run import Run
+from lychgate_conformance.lab._starts import BOOT, find_start
+from lychgate_conformance.lab._target import Target
+from lychgate_conformance.lab._workload import Workload
+
+_HEADER = 9
+"""Bytes before a line's body: a short write may end just before or after it."""
+
+
+def calls_made(target: Target, workload: Workload) -> list[tuple[str, int]]:
+    """The calls of the first worker in a run without faults, each with the bytes it moves."""
+    start = find_start(workload.start)
+    made: list[tuple[str, int]] = []
+    with target.constants():
+        run = Run(
+            target,
+            workload,
+            Machine(start.image, boot=BOOT),
+            Oracle(start.dead, start.tasks, workload.frequency),
+        )
+        fs = run.workers[0].fs
+        fs.on_call = lambda name, size: made.append((name, size))
+        while run.enabled():
+            run.take(0)
+        run.abandon()
+    return made
+
+
+def faults_of(
+    target: Target, workload: Workload, errors: tuple[int, ...] | None = None
+) -> Iterator[Fault]:
+    """All faults of a workload, or those with one of these errors only."""
+    for number, (name, size) in enumerate(calls_made(target, workload), 1):
+        for code in CALL_ERRORS[name]:
+            if errors is None or code in errors:
+                yield from _variants(number, name, code, size)
+        if name in SHORT_CALLS:
+            for keep in _lengths(size):
+                if keep or name == "read":
+                    yield Fault(number, 0, keep)
+
+
+def _variants(number: int, name: str, code: int, size: int) -> Iterator[Fault]:
+    if name in SYNC_CALLS and code == errno.EIO:
+        for loss in Loss:
+            yield Fault(number, code, loss=loss)
+            yield Fault(number, code, lasting=Lasting.CALL, loss=loss)
+        yield Fault(number, code, lost=1)
+        yield Fault(number, code, lost=2)
+    else:
+        yield Fault(number, code, loss=Loss.KEPT)
+    if code in (errno.EIO, errno.ENOSPC):
+        yield Fault(number, code, lasting=Lasting.ALL)
+    if name in ("append", "overwrite") and code == errno.ENOSPC:
+        for keep in _lengths(size):
+            yield Fault(number, code, keep, Lasting.CALL)
+
+
+def _lengths(size: int) -> list[int]:
+    """The short lengths worth trying (crash-semantics §6)."""
+    return sorted({k for k in (0, 1, _HEADER - 1, _HEADER, size - 1) if 0 <= k < size})

@@ -1,0 +1,480 @@
+"""Litmus programs of crash-semantics §5: every measured state is in its model, and no model says more
+than its rules do (F1).
+
+A state is written as text: `1000a+500.` is a thousand `a` and five hundred NULs, `~` stands for
+garbage. `measured` was seen on real file systems; `allowed` is all that the model says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import groupby
+
+import pytest
+from lychgate_conformance.lab._enumerate import image_set
+from lychgate_conformance.lab._image import DIRECTORY, Content, Image, image_of
+from lychgate_conformance.lab._micro import ROOT, Kind, Recorder, Scope
+from lychgate_conformance.lab._models import find_model
+
+
+def inode(disk: Recorder, name: str) -> int:
+    return disk.nodes[ROOT].entries[name]
+
+
+def append(disk: Recorder, name: str, data: bytes) -> None:
+    number = inode(disk, name)
+    disk.write(number, len(disk.nodes[number].data), data)
+
+
+def replace_by_rename(disk: Recorder) -> None:
+    disk.write(disk.create(ROOT, "t").number, 0, b"b" * 100)
+    disk.rename(ROOT, "t", ROOT, "f")
+
+
+def create_by_rename(disk: Recorder) -> None:
+    replace_by_rename(disk)
+
+
+def create_and_fsync(disk: Recorder) -> None:
+    number = disk.create(ROOT, "f").number
+    disk.write(number, 0, b"b" * 100)
+    disk.sync(Scope.FILE, number)
+
+
+def create_beside(disk: Recorder) -> None:
+    disk.create(ROOT, "x")
+    create_and_fsync(disk)
+
+
+def create_and_fsync_directory(disk: Recorder) -> None:
+    disk.write(disk.create(ROOT, "f").number, 0, b"b" * 100)
+    disk.sync(Scope.DIR)
+
+
+def publish(disk: Recorder, *syncs: tuple[Scope, str]) -> None:
+    number = disk.create(ROOT, "t").number
+    disk.write(number, 0, b"b" * 100)
+    disk.sync(Scope.FILE, number)
+    disk.rename(ROOT, "t", ROOT, "f")
+    for scope, name in syncs:
+        disk.sync(scope, inode(disk, name) if name else ROOT)
+
+
+def fdatasync_after_rename(disk: Recorder) -> None:
+    number = disk.create(ROOT, "t").number
+    disk.write(number, 0, b"b" * 100)
+    disk.sync(Scope.FILE, number)
+    disk.rename(ROOT, "t", ROOT, "f")
+    disk.write(number, 0, b"c" * 100)
+    disk.sync(Scope.DATA, number)
+
+
+def link_and(scope: Scope) -> Callable[[Recorder], None]:
+    def program(disk: Recorder) -> None:
+        disk.link(ROOT, "g", inode(disk, "f"))
+        disk.sync(scope, inode(disk, "f"))
+
+    return program
+
+
+def unlink_and_fsync(disk: Recorder) -> None:
+    disk.unlink(ROOT, "f")
+    disk.sync(Scope.DIR)
+
+
+def append_then_unlink(size: int) -> Callable[[Recorder], None]:
+    def program(disk: Recorder) -> None:
+        append(disk, "dlq", b"b" * size)
+        disk.unlink(ROOT, "wal")
+
+    return program
+
+
+def overwrite_two(disk: Recorder) -> None:
+    disk.write(inode(disk, "f"), 40959, b"b")
+    disk.write(inode(disk, "f"), 0, b"b")
+
+
+def truncate_and_append(disk: Recorder) -> None:
+    disk.truncate(inode(disk, "f"), 4000)
+    append(disk, "f", b"b" * 50)
+
+
+def tail_repair(disk: Recorder) -> None:
+    disk.truncate(inode(disk, "f"), 1000)
+    append(disk, "f", b"b" * 100)
+
+
+def tail_repair_with_fsync(disk: Recorder) -> None:
+    disk.truncate(inode(disk, "f"), 1000)
+    disk.sync(Scope.FILE, inode(disk, "f"))
+    append(disk, "f", b"b" * 100)
+
+
+def move_across(disk: Recorder) -> None:
+    disk.rename(ROOT, "f", inode(disk, "d"), "g")
+    disk.sync(Scope.DIR, inode(disk, "d"))
+
+
+def two_appends(disk: Recorder) -> None:
+    append(disk, "f", b"b" * 500)
+    append(disk, "f", b"c" * 500)
+
+
+@dataclass(frozen=True)
+class Litmus:
+    """A program, what stands on the disk first, and per model: measured and allowed states."""
+
+    name: str
+    files: dict[str, Content]
+    program: Callable[[Recorder], None]
+    allowed: dict[str, str]
+    measured: dict[str, str]
+
+
+EXT4, WRITEBACK, XFS, BTRFS = "ext4-ordered", "ext4-writeback", "xfs", "btrfs"
+A1000, A4096, A2500 = b"a" * 1000, b"a" * 4096, b"a" * 2500
+
+LITMUS = [
+    Litmus(
+        "append inside a block",
+        {"f": A1000},
+        lambda disk: append(disk, "f", b"b" * 500),
+        {
+            EXT4: "f=1000a | f=1000a+500b | f=1000a+500.",
+            WRITEBACK: "f=1000a | f=1000a+500b | f=1000a+500. | f=1000a+500~",
+            XFS: "f=1000a | f=1000a+500b",
+            BTRFS: "f=1000a | f=1000a+500b",
+        },
+        {
+            EXT4: "f=1000a | f=1000a+500b | f=1000a+500.",
+            WRITEBACK: "f=1000a | f=1000a+500b | f=1000a+500.",
+            XFS: "f=1000a | f=1000a+500b",
+            BTRFS: "f=1000a | f=1000a+500b",
+        },
+    ),
+    Litmus(
+        "append across a block edge",
+        {"f": A2500},
+        lambda disk: append(disk, "f", b"b" * 2500),
+        {
+            EXT4: "f=2500a | f=2500a+1596. | f=2500a+1596b | f=2500a+2500b | f=2500a+1596.+904b",
+            XFS: "f=2500a | f=2500a+1596b | f=2500a+2500b",
+            BTRFS: "f=2500a | f=2500a+1596b | f=2500a+2500b",
+        },
+        {
+            EXT4: "f=2500a | f=2500a+1596. | f=2500a+1596b | f=2500a+2500b",
+            XFS: "f=2500a | f=2500a+2500b",
+            BTRFS: "f=2500a | f=2500a+2500b",
+        },
+    ),
+    Litmus(
+        "append at a block edge",
+        {"f": A4096},
+        lambda disk: append(disk, "f", b"b" * 12288),
+        {m: "f=4096a | f=4096a+12288b" for m in (EXT4, XFS, BTRFS)},
+        {m: "f=4096a | f=4096a+12288b" for m in (EXT4, XFS, BTRFS)},
+    ),
+    Litmus(
+        "two appends inside a block",
+        {"f": A1000},
+        two_appends,
+        {
+            EXT4: "f=1000a | f=1000a+500b | f=1000a+500b+500c | f=1000a+500. | f=1000a+1000. "
+            "| f=1000a+500b+500.",
+            XFS: "f=1000a | f=1000a+500b | f=1000a+500b+500c",
+            BTRFS: "f=1000a | f=1000a+500b | f=1000a+500b+500c",
+        },
+        {
+            EXT4: "f=1000a | f=1000a+500b+500c | f=1000a+500. | f=1000a+1000.",
+            XFS: "f=1000a | f=1000a+500b+500c",
+            BTRFS: "f=1000a | f=1000a+500b+500c",
+        },
+    ),
+    Litmus(
+        "replace by rename without fsync",
+        {"f": b"a" * 10},
+        replace_by_rename,
+        {
+            EXT4: "f=10a | f= | f=100b | f=10a t= | f=10a t=100b",
+            XFS: "f=10a | f= | f=100b | f=10a t= | f=10a t=100b",
+            BTRFS: "f=10a | f=100b | f=10a t= | f=10a t=100b",
+        },
+        {EXT4: "f=10a | f=100b", XFS: "f=10a | f=100b | f=", BTRFS: "f=10a | f=100b"},
+    ),
+    Litmus(
+        "create by rename without fsync",
+        {},
+        create_by_rename,
+        {m: " | f= | f=100b | t= | t=100b" for m in (EXT4, XFS, BTRFS)},
+        {m: " | f= | f=100b" for m in (EXT4, XFS, BTRFS)},
+    ),
+    Litmus(
+        "create, write, fsync",
+        {},
+        create_and_fsync,
+        {m: "f=100b" for m in (EXT4, WRITEBACK, XFS, BTRFS)} | {"portable": " | f=100b"},
+        {m: "f=100b" for m in (EXT4, WRITEBACK, XFS, BTRFS)},
+    ),
+    Litmus(
+        "a sibling created before",
+        {},
+        create_beside,
+        {
+            EXT4: "f=100b x=",
+            XFS: "f=100b x=",
+            BTRFS: "f=100b x= | f=100b",
+            "portable": " | x= | f=100b | f=100b x=",
+        },
+        {EXT4: "f=100b x=", XFS: "f=100b x=", BTRFS: "f=100b | f=100b x="},
+    ),
+    Litmus(
+        "fsync of the directory only",
+        {},
+        create_and_fsync_directory,
+        {m: "f= | f=100b" for m in (EXT4, XFS, BTRFS)},
+        {m: "f= | f=100b" for m in (EXT4, XFS, BTRFS)},
+    ),
+    Litmus(
+        "fsync, rename, crash",
+        {"f": b"a" * 10},
+        lambda disk: publish(disk),
+        {m: "f=10a t=100b | f=100b" for m in (EXT4, XFS)}
+        | {BTRFS: "f=10a t=100b | f=100b", "portable": "f=10a | f=10a t=100b | f=100b"},
+        {m: "f=100b" for m in (EXT4, XFS, BTRFS)},
+    ),
+    Litmus(
+        "fsync, rename, fsync of the directory",
+        {"f": b"a" * 10},
+        lambda disk: publish(disk, (Scope.DIR, "")),
+        {m: "f=100b" for m in (EXT4, WRITEBACK, XFS, BTRFS, "portable")},
+        {m: "f=100b" for m in (EXT4, XFS, BTRFS)},
+    ),
+    Litmus(
+        "fsync, rename, fsync of the file",
+        {"f": b"a" * 10},
+        lambda disk: publish(disk, (Scope.FILE, "f")),
+        {m: "f=100b" for m in (EXT4, WRITEBACK, XFS, BTRFS)}
+        | {"portable": "f=10a | f=10a t=100b | f=100b"},
+        {m: "f=100b" for m in (EXT4, XFS, BTRFS)},
+    ),
+    Litmus(
+        "fdatasync after rename",
+        {"f": b"a" * 10},
+        fdatasync_after_rename,
+        {m: "f=10a t=100c | f=100c" for m in (EXT4, XFS, BTRFS)},
+        {EXT4: "f=10a t=100c | f=100c", XFS: "f=100c", BTRFS: "f=100c"},
+    ),
+    Litmus(
+        "link, fsync",
+        {"f": b"a"},
+        link_and(Scope.FILE),
+        {m: "f=1a g=1a" for m in (EXT4, XFS, BTRFS)} | {"portable": "f=1a | f=1a g=1a"},
+        {m: "f=1a g=1a" for m in (EXT4, XFS, BTRFS)},
+    ),
+    Litmus(
+        "link, fdatasync",
+        {"f": b"a"},
+        link_and(Scope.DATA),
+        {m: "f=1a | f=1a g=1a" for m in (EXT4, XFS, BTRFS)},
+        {EXT4: "f=1a | f=1a g=1a", XFS: "f=1a g=1a", BTRFS: "f=1a g=1a"},
+    ),
+    Litmus(
+        "unlink, fsync of the directory",
+        {"f": b"a"},
+        unlink_and_fsync,
+        {m: "" for m in (EXT4, XFS, BTRFS, "portable")},
+        {m: "" for m in (EXT4, XFS, BTRFS)},
+    ),
+    Litmus(
+        "append to one file, unlink another",
+        {"dlq": A1000, "wal": b"w"},
+        append_then_unlink(100),
+        {
+            EXT4: "dlq=1000a wal=1w | dlq=1000a+100. wal=1w | dlq=1000a+100b wal=1w "
+            "| dlq=1000a+100. | dlq=1000a+100b",
+            XFS: "dlq=1000a wal=1w | dlq=1000a+100b wal=1w | dlq=1000a | dlq=1000a+100b",
+            BTRFS: "dlq=1000a wal=1w | dlq=1000a+100b wal=1w | dlq=1000a | dlq=1000a+100b",
+        },
+        {EXT4: "dlq=1000a+100.", XFS: "dlq=1000a", BTRFS: "dlq=1000a"},
+    ),
+    Litmus(
+        "append a new block to one file, unlink another",
+        {"dlq": A4096, "wal": b"w"},
+        append_then_unlink(100),
+        {
+            m: "dlq=4096a wal=1w | dlq=4096a+100b wal=1w | dlq=4096a | dlq=4096a+100b"
+            for m in (EXT4, XFS, BTRFS)
+        },
+        {EXT4: "dlq=4096a", XFS: "dlq=4096a"},
+    ),
+    Litmus(
+        "overwrite at the end and at the front",
+        {"f": b"a" * 40960},
+        overwrite_two,
+        {
+            m: "f=40960a | f=40959a+1b | f=1b+40959a | f=1b+40958a+1b"
+            for m in (EXT4, WRITEBACK, XFS, BTRFS, "portable")
+        },
+        {
+            EXT4: "f=40960a | f=40959a+1b | f=1b+40959a | f=1b+40958a+1b",
+            BTRFS: "f=40960a | f=1b+40958a+1b",
+        },
+    ),
+    Litmus(
+        "truncate and append",
+        {"f": b"a" * 9000},
+        truncate_and_append,
+        {
+            EXT4: "f=9000a | f=4000a+96.+4904a | f=4000a+50b+46.+4904a | f=4000a "
+            "| f=4000a+50. | f=4000a+50b",
+            XFS: "f=9000a | f=4000a+96.+4904a | f=4000a+50b+46.+4904a | f=4000a | f=4000a+50b",
+            BTRFS: "f=9000a | f=4000a | f=4000a+50b",
+        },
+        {
+            EXT4: "f=4000a+96.+4904a | f=4000a+50b+46.+4904a | f=4000a | f=4000a+50b",
+            XFS: "f=4000a+96.+4904a | f=4000a+50b+46.+4904a | f=4000a | f=4000a+50b",
+            WRITEBACK: "f=4000a+96.+4904a | f=4000a+50b+46.+4904a | f=4000a | f=4000a+50b | f=4050a",
+            BTRFS: "f=9000a | f=4000a | f=4000a+50b",
+        },
+    ),
+    Litmus(
+        "tail repair without fsync between",
+        {"f": b"a" * 1300},
+        tail_repair,
+        {
+            EXT4: "f=1300a | f=1000a+300. | f=1000a+100b+200. | f=1000a | f=1000a+100. "
+            "| f=1000a+100b",
+            XFS: "f=1300a | f=1000a+300. | f=1000a+100b+200. | f=1000a | f=1000a+100b",
+            BTRFS: "f=1300a | f=1000a | f=1000a+100b",
+        },
+        {
+            EXT4: "f=1000a+300. | f=1000a+100b+200. | f=1000a | f=1000a+100b",
+            WRITEBACK: "f=1000a+300. | f=1000a+100b+200. | f=1000a+100b | f=1100a",
+            XFS: "f=1000a+300. | f=1000a+100b+200. | f=1000a | f=1000a+100b",
+            BTRFS: "f=1300a | f=1000a | f=1000a+100b",
+        },
+    ),
+    Litmus(
+        "tail repair with fsync between",
+        {"f": b"a" * 1300},
+        tail_repair_with_fsync,
+        {
+            EXT4: "f=1000a | f=1000a+100. | f=1000a+100b",
+            XFS: "f=1000a | f=1000a+100b",
+            BTRFS: "f=1000a | f=1000a+100b",
+        },
+        {
+            EXT4: "f=1000a | f=1000a+100. | f=1000a+100b",
+            WRITEBACK: "f=1000a | f=1000a+100. | f=1000a+100b",
+            XFS: "f=1000a | f=1000a+100b",
+            BTRFS: "f=1000a | f=1000a+100b",
+        },
+    ),
+    Litmus(
+        "rename into another directory, fsync there",
+        {"f": b"a", "d": DIRECTORY},
+        move_across,
+        {
+            EXT4: "d d/g=1a",
+            XFS: "d d/g=1a",
+            BTRFS: "d d/g=1a | d d/g=1a f=1a",
+            "portable": "d d/g=1a | d d/g=1a f=1a",
+        },
+        {EXT4: "d d/g=1a", XFS: "d d/g=1a", BTRFS: "d d/g=1a f=1a"},
+    ),
+]
+
+
+def shown(image: Image) -> str:
+    """An image as text."""
+    parts = []
+    for path, content in zip(image.paths, image.contents, strict=True):
+        parts.append(f"{path}={_bytes(content)}" if isinstance(content, bytes) else path)
+    return " ".join(parts)
+
+
+def _bytes(content: bytes) -> str:
+    letters = "".join(
+        "." if byte == 0 else chr(byte) if chr(byte) in "abcwx" else "~" for byte in content
+    )
+    if "~" in letters:  # garbage holds letters and NULs of its own
+        start = letters.index("~")
+        letters = letters[:start] + "~" * (len(letters) - start)
+    return "+".join(f"{len(list(run))}{letter}" for letter, run in groupby(letters))
+
+
+def states(text: str) -> set[str]:
+    return {state.strip() for state in text.split("|")}
+
+
+CASES = [
+    pytest.param(litmus, model, id=f"{litmus.name}, {model}")
+    for litmus in LITMUS
+    for model in sorted(litmus.allowed.keys() | litmus.measured.keys())
+]
+
+
+@pytest.mark.parametrize("litmus, model", CASES)
+def test_litmus(litmus: Litmus, model: str) -> None:
+    """F1: measured states are reachable, and nothing outside the model's rules is."""
+    disk = image_of(litmus.files).mount()
+    litmus.program(disk)
+    found = image_set(disk, find_model(model))
+    assert not found.partial
+    seen = {shown(image) for image in found.images()}
+    if model in litmus.allowed:
+        assert seen == states(litmus.allowed[model])
+    if model in litmus.measured:
+        assert states(litmus.measured[model]) <= seen
+
+
+def test_portable_holds_every_named_model() -> None:
+    """F1: a verdict under `portable` covers the deployments that it names (garbage apart)."""
+    for litmus in LITMUS:
+        disk = image_of(litmus.files).mount()
+        litmus.program(disk)
+        widest = set(image_set(disk, find_model("portable")).images())
+        for model in (EXT4, XFS, BTRFS):
+            narrow = set(image_set(disk, find_model(model)).images())
+            assert narrow <= widest, (litmus.name, model, [shown(i) for i in narrow - widest])
+
+
+def test_old_bytes_return_when_a_second_crash_tears_an_append() -> None:
+    """D29: the size of an append is lost, its bytes are not; a later torn append exposes them. An
+    fsync between does not help, a truncation that is fsynced does."""
+    for repaired in (False, True):
+        disk = image_of({"f": b"old\n"}).mount()
+        append(disk, "f", b"LOST!\n")
+        first = next(
+            image
+            for image in image_set(disk, find_model("ext4-ordered")).images()
+            if image.get("f") == b"old\n" and image.hidden
+        )
+        disk = first.mount()
+        if repaired:
+            disk.truncate(inode(disk, "f"), 4)
+            disk.sync(Scope.FILE, inode(disk, "f"))
+        append(disk, "f", b"newer\n")
+        after = {image.get("f") for image in image_set(disk, find_model("ext4-ordered")).images()}
+        assert (b"old\nLOST!\n" in after) is not repaired
+
+
+def test_a_lying_flush_forces_nothing() -> None:
+    """F1: dropping the assumption of honest fsync shows what breaks."""
+    disk = image_of({}).mount()
+    create_and_fsync(disk)
+    disk.sync(Scope.DIR)
+    for model, lost in (("portable", False), ("portable+lying", True), ("xfs+lying", True)):
+        seen = {shown(image) for image in image_set(disk, find_model(model)).images()}
+        assert ("" in seen) is lost
+
+
+def test_a_process_that_ends_loses_nothing_but_the_rest_of_its_write() -> None:
+    """F1: SIGKILL in the middle of a write leaves a prefix of it."""
+    disk = image_of({"f": b"a"}).mount()
+    disk.create(ROOT, "x", Kind.FILE)
+    append(disk, "f", b"bc")
+    seen = {shown(image) for image in image_set(disk, find_model("process-kill")).images()}
+    assert seen == {"f=1a x=", "f=1a+1b x=", "f=1a+1b+1c x="}
