@@ -35,6 +35,7 @@ _MODULES = (
     "own",
     "fork",
     "threads",
+    "memory",
 )
 
 LEVELS = {0: "contract", 1: "processes and restarts"}

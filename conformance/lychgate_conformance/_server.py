@@ -216,6 +216,13 @@ class Server:
         self._bystanders.append(child)
         return child.pid
 
+    def _do_memory(self, request: Json) -> Json:
+        """The most memory that this process ever had, in bytes."""
+        import resource
+
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return peak if sys.platform == "darwin" else peak * 1024
+
     # --- foreign calls ------------------------------------------------------------------------
 
     def _settle(self, value: object) -> Any:

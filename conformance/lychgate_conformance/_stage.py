@@ -149,6 +149,12 @@ class ProcessWorker(Worker):
         answers = self._result("fork", self.ask(request))
         return answers["theirs"], answers["mine"]
 
+    def peak_memory(self) -> int:
+        """The most bytes of memory that the process has had so far."""
+        peak = self._result("peak memory", self.ask({"do": "memory"}))
+        assert isinstance(peak, int)
+        return peak
+
     def start_bystander(self) -> None:
         """Start an unrelated program from within this worker; it lives until the case ends."""
         self._result("start of a program", self.ask({"do": "bystander"}))

@@ -11,6 +11,7 @@ import json
 import os
 import re
 import sys
+import tempfile
 from pathlib import Path
 
 from lychgate_conformance import (
@@ -133,10 +134,8 @@ def _options(args: argparse.Namespace) -> Options:
         if not reason.strip():
             raise UsageError(f"--skip takes a case and the reason: --skip {case_id}=REASON")
         skip[case_id] = reason.strip()
-    if args.path is not None and not os.access(args.path, os.W_OK | os.X_OK):
-        raise UserError(
-            f"--path {args.path} is no directory that can be written to", ExitCode.FAULT
-        )
+    if args.path is not None:
+        _make_writable(Path(args.path))
     known = [it.id for it in all_cases()]
     for case_id in [*args.case, *skip]:
         if case_id not in known:
@@ -148,6 +147,16 @@ def _options(args: argparse.Namespace) -> Options:
     replay = [word for text in args.claim for word in ("--claim", text)]
     replay += [] if path is None else ["--path", path]
     return Options(tuple(args.level), tuple(args.case), skip, args.seed, path, tuple(replay))
+
+
+def _make_writable(path: Path) -> None:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=path):
+            pass
+    except OSError as error:
+        what = f"--path {path} cannot be written to ({error.strerror}): name another directory"
+        raise UserError(what, ExitCode.FAULT) from error
 
 
 def _write(report: Report, directory: Path) -> None:

@@ -251,8 +251,8 @@ def empty_data_file(stage: Stage) -> None:
 
 @case(
     "L0-DMG-018",
-    "a directory in place of the data file is a clear error; tasks go on",
-    "F3, W14",
+    "a directory in place of the data file is a clear error, and stays where it is",
+    "F3",
     LAYOUT,
 )
 def directory_for_data(stage: Stage) -> None:

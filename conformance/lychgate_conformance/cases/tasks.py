@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from lychgate_conformance._case import case
 from lychgate_conformance._check import expect, expect_equal, expect_ids, refused
 from lychgate_conformance._stage import Stage
+from lychgate_conformance._store import Store
 from lychgate_conformance._wire import Opaque
 
 JSON_VALUES: tuple[object, ...] = (
@@ -265,6 +266,44 @@ def traffic_costs_nothing(stage: Stage) -> None:
     waiting = store.pending_tasks()
     expect_ids("pending tasks after 48 MB of traffic", [it.task_id for it in waiting], delayed)
     expect(all(it.publish_at == YEAR_9999 for it in waiting), "a delay was lost in the traffic")
+
+
+def traffic(store: Store, megabytes: int) -> list[str]:
+    """Adds and removes tasks of a megabyte each; the ids of five delayed ones that stay."""
+    delayed = [store.add_task({"n": n}, publish_at=YEAR_9999) for n in range(5)]
+    payload = "x" * 1_000_000
+    for _ in range(megabytes):
+        store.remove_task(store.add_task(payload))
+    return delayed
+
+
+@case(
+    "L0-ROT-002",
+    "after any amount of traffic a reopened store has what waits and nothing that is done",
+    "W5, W7",
+    "stores, survives_restart",
+    limit_s=120.0,
+)
+def traffic_and_reopening(stage: Stage) -> None:
+    store = stage.open()
+    delayed = traffic(store, 40)
+    for _ in range(2):
+        store = stage.reopen(store)
+        expect_ids("pending tasks after 40 MB of traffic", store.pending_ids(), delayed)
+
+
+@case(
+    "L0-ROT-003",
+    "what is done does not stay in the files, delayed tasks or not",
+    "W5, W10",
+    "stores, uses_path",
+    limit_s=120.0,
+)
+def files_shrink(stage: Stage) -> None:
+    store = stage.open()
+    traffic(store, 72)
+    size = sum(it.stat().st_size for it in stage.path.iterdir())
+    expect(size < 40_000_000, f"after 72 MB of traffic there are {size // 1_000_000} MB in files")
 
 
 @case("L0-OPT-001", "tick gives the next time it is due, or nothing", "D1, D2")

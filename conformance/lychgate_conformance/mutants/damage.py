@@ -140,6 +140,11 @@ class ClearsTheWay(LineDisk):
             os.rmdir(self.data)
 
 
+@mutant("reads-whole-files", "L1-MEM-001 L1-MEM-002")
+class ReadsWholeFiles(LineDisk):
+    """Reads the whole data file into memory, whatever is asked."""
+
+
 @mutant("drops-undecodable-dead", "L0-DMG-025")
 class DropsUndecodableDead(LineDisk):
     """Does not list a dead task whose context it cannot decode."""

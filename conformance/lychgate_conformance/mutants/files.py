@@ -213,3 +213,15 @@ class NeverTidies(_DiskAfter):
         super().close()
         name = f"{self.prefix}0-20200101-77-{os.urandom(8).hex()}"
         os.mkdir(os.path.join(self.directory, name))
+
+
+@mutant("never-rotates", "L0-ROT-003")
+class NeverRotates(Control):
+    """Writes every task into a journal that only grows."""
+
+    def add_task(
+        self, task: object, publish_at: float | None = None, task_id: str | None = None
+    ) -> str:
+        with open(f"{self.file}-journal-of-tasks", "a") as journal:
+            journal.write(f"{task!r}\n")
+        return super().add_task(task, publish_at, task_id)

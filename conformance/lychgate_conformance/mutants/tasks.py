@@ -261,7 +261,7 @@ class CountsUnknownRemovals(Control):
                 db.execute("DELETE FROM tasks")
 
 
-@mutant("rotation-drops-delayed", "L0-ROT-001")
+@mutant("rotation-drops-delayed", "L0-ROT-001 L0-ROT-002")
 class RotationDropsDelayed(Control):
     """Starts a new file after 20 MB and copies no delayed task into it."""
 
