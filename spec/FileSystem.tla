@@ -123,14 +123,15 @@ Overlay(blocks, o, xs, ks) ==
 (***************************************************************************)
 WriteImages(m, z, o, xs) ==
   LET blocks == m[1] \o m[2]
-      all == 1..Len(xs)
       end == o + Len(xs)
-      cells == IF TornWrites THEN SUBSET all ELSE {{}, all}
       sizes == {Len(m[1])} \cup (IF TornWrites THEN {n \in (o + 1)..end : n > z}
                                  ELSE IF end > z THEN {end} ELSE {})
-      legal(ks, n) == NulTails \/ n = Len(m[1]) \/ \A j \in (o + 1)..n : j - o \in ks
-  IN  {m} \cup {Image(Overlay(blocks, o, xs, kn[1]), kn[2]) :
-                  kn \in {k2 \in cells \X sizes : legal(k2[1], k2[2])}}
+      \* the cells that a size of n shows, and those that are there if bytes precede length
+      top(n) == IF StaleTails THEN Len(xs) ELSE Max(0, Min(end, n) - o)
+      must(n) == IF NulTails \/ n = Len(m[1]) THEN {} ELSE 1..(n - o)
+      cells(n) == {must(n) \cup ks : ks \in IF TornWrites THEN SUBSET ((1..top(n)) \ must(n))
+                                            ELSE {{}, 1..top(n)}}
+  IN  {m} \cup UNION {{Image(Overlay(blocks, o, xs, ks), n) : ks \in cells(n)} : n \in sizes}
 
 \* The size change and the clearing of what lay beyond it are independent of one another.
 TruncateImages(m, n) ==

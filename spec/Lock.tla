@@ -28,7 +28,7 @@ CONSTANTS
   LockFds,          \* lock descriptions, a sequence of strings
   Plan,             \* a sequence of sets of <<call, record>>: the choices for the n-th call,
                     \* calls being "hold", "prepare", "add", "remove", "list"; any fiber makes it
-  Budget            \* how often each fault may happen, see `left`
+  Budget            \* how often each kind of fault may happen, and all together (Spend)
 
 VARIABLES
   fs,         \* the file system (FileSystem.tla)
@@ -63,8 +63,14 @@ NoJob == [op |-> "", rec |-> "", tries |-> 0, clean |-> FALSE, mode |-> "", size
 
 Goto(w, f, l) == pc' = [pc EXCEPT ![w][f] = l]
 
-\* Budgets stand in guards, never in a CONSTRAINT, which could hide a liveness fault.
-Spend(what) == left[what] > 0 /\ left' = [left EXCEPT ![what] = @ - 1]
+(***************************************************************************)
+(* Budgets stand in guards, never in a CONSTRAINT, which could hide a      *)
+(* liveness fault.  `faults` caps the faults of all kinds together: with   *)
+(* faults = 1 a model tries every kind, one in each behaviour.             *)
+(***************************************************************************)
+Spend(what) ==
+  /\ left[what] > 0 /\ left.faults > 0
+  /\ left' = [left EXCEPT ![what] = @ - 1, !.faults = @ - 1]
 
 -----------------------------------------------------------------------------
 (***************************************************************************)
@@ -102,7 +108,8 @@ Attempt(w, f) ==
 
 Call(w, f) ==
   /\ pc[w][f] = "idle"
-  /\ Spend("calls")
+  /\ left.calls > 0
+  /\ left' = [left EXCEPT !.calls = @ - 1]
   /\ \E c \in Plan[Len(Plan) - left.calls + 1] :
        job' = [job EXCEPT ![w][f] = [NoJob EXCEPT !.op = c[1], !.rec = c[2]]]
   /\ Attempt(w, f)
@@ -295,6 +302,7 @@ LockTypeOK ==
                         /\ lock[w] \in Range(LockFds) \cup {""}
                         /\ lock[w] # "" => fs.fd[lock[w]] # 0
                         /\ \A f \in Fibers : pc[w][f] \in Rest => job[w][f] = NoJob
+  /\ \A k \in Range(LockFds) : fs.fd[k] # 0 => \E w \in Workers : k \in {lock[w], inherited[w]}
   /\ known \in [Records -> {"absent", "adding", "present", "removing"}]
 
 \* Two fibers, of one worker or of two, are never inside together (D13, D15).
@@ -315,6 +323,7 @@ TimeoutHarmless ==
 CallEnds ==
   \A w \in Workers, f \in Fibers : pc[w][f] \notin Rest ~> pc[w][f] \in Rest
 
-\* A lock is never held for ever.
-LockFreed == \A k \in Range(LockFds) : k \in fs.lk ~> k \notin fs.lk
+\* A lock is never held for ever.  Calls are finite in number here, so that it is free in between
+\* at last; with a fair supply of calls the statement would be one per description.
+LockFreed == fs.lk # {} ~> fs.lk = {}
 =============================================================================
