@@ -82,6 +82,7 @@ class History:
         self._rules = oracle.Rules.of(claims)
         self._dids: list[Did] = []
         self._last: dict[int, int] = {}
+        self._errors: list[CallError] = []
 
     def begin(self, worker: int, alone: bool = True) -> None:
         """The worker has just opened the store."""
@@ -102,6 +103,7 @@ class History:
         try:
             value = value_of(call, reply)
         except CallError as error:
+            self._errors.append(error)
             fate = Fate.FAILED if error.definite else Fate.MAYBE
             self._dids.append(Did(worker, operation, begun, ended, fate))
             return error
@@ -126,9 +128,10 @@ class History:
             self._dids.append(Did(worker, operation, self._last[worker], now, Fate.MAYBE))
         self.end(worker)
 
-    def raised(self) -> list[Did]:
-        """Calls that raised."""
-        return [did for did in self._dids if did.fate is not Fate.RETURNED]
+    def expect_no_errors(self) -> None:
+        """Failed when a call raised; for cases in which none has a reason to."""
+        if self._errors:
+            raise Failed(f"{len(self._errors)} calls raised without a reason: {self._errors[0]}")
 
     def judge(self, initial: Iterable[oracle.State] = (oracle.State(),)) -> None:
         """Failed when no order of the calls explains what was seen."""

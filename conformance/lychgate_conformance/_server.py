@@ -192,17 +192,17 @@ class Server:
         parent's alone, for closing it would reach the parent.
         """
         self._left_behind, self._runner = self._runner, None
+        watch = threading.Thread(target=_end_with_the_suite, daemon=True)
+        watch.start()
         try:
             for fd in self._private_fds:
                 os.close(fd)
             theirs = self._all_calls(request["theirs"])
             os.write(told, dump_line(theirs))
             os.close(told)
-            if request.get("linger"):  # until the suite closes our standard input
+            if request.get("linger"):
                 os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-                poll = select.poll()
-                poll.register(0, 0)
-                poll.poll()
+                watch.join()
         finally:
             os._exit(0)
 
@@ -316,6 +316,14 @@ def _read_line(fd: int, limit_s: float) -> Json:
             raise EOFError("the forked child ended without an answer")
         data += chunk
     return load_line(bytes(data))
+
+
+def _end_with_the_suite() -> None:
+    """Ends this process once the suite has closed its standard input, whatever else it is at."""
+    poll = select.poll()
+    poll.register(0, 0)
+    poll.poll()
+    os._exit(0)
 
 
 def _end_child(pid: int) -> None:

@@ -65,11 +65,12 @@ def test_a_call_that_hangs_is_inconclusive_and_its_process_ends(hangs: str, tmp_
 def test_every_process_of_a_case_ends_with_it() -> None:
     """Idle, busy, forked and unrelated ones alike."""
     pids: list[int] = []
+    sessions: list[int] = []
 
     def starts_processes(stage: Stage) -> None:
         for worker in stage.workers(2):
             store = worker.open()
-            pids.append(worker.process.pid)
+            sessions.append(worker.process.pid)
             pids.append(worker.ask({"do": "bystander"})["ok"])
             worker.fork([store.call("pending_tasks")], linger=True)
 
@@ -80,6 +81,43 @@ def test_every_process_of_a_case_ends_with_it() -> None:
     while any(map(alive, pids)) and time.monotonic() < deadline:
         time.sleep(0.01)
     assert [pid for pid in pids if alive(pid)] == []
+    wait_for_the_end_of_sessions(sessions)
+
+
+def test_a_forked_child_that_hangs_ends_with_its_case(hangs: str) -> None:
+    """Even when the process that forked it had to be killed."""
+    pids: list[int] = []
+
+    def forks(stage: Stage) -> None:
+        worker = stage.worker()
+        store = worker.open()
+        pids.append(worker.process.pid)
+        worker.fork([store.call("remove_task", "t")])
+
+    runner = Runner(load_target(hangs), Options())
+    assert runner.run_case(a_case(forks, limit_s=1.5)).verdict is Verdict.INCONCLUSIVE
+    runner.end()
+    wait_for_the_end_of_sessions(pids)
+
+
+def wait_for_the_end_of_sessions(leaders: list[int]) -> None:
+    """Each process of the suite begins a session; nothing of it may be left."""
+
+    def left() -> list[str]:
+        found = []
+        for stat in Path("/proc").glob("[0-9]*/stat"):
+            try:
+                fields = stat.read_text().rpartition(")")[2].split()
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+            if int(fields[3]) in leaders and fields[0] != "Z":
+                found.append(stat.parent.name)
+        return found
+
+    deadline = time.monotonic() + 20
+    while left() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert left() == []
 
 
 def test_a_defect_of_a_case_is_the_suites_and_not_the_backends() -> None:

@@ -1,4 +1,4 @@
-"""The oracle: which histories are allowed, what a crash may leave (D16, D17, D26, D29, D34, W12)."""
+"""The oracle: which histories are allowed, what a crash leaves (D16, D17, D26, D29, D34, W12)."""
 
 from __future__ import annotations
 

@@ -58,13 +58,8 @@ def adds_and_removes(stage: Stage) -> None:
         history.did_all(number, plan, replies)
     last = store.call("list_dead_tasks", limit=None, offset=0)
     history.did(0, last, adder.ask(last.request()))
-    expect_no_errors(history)
+    history.expect_no_errors()
     history.judge()
-
-
-def expect_no_errors(history: History) -> None:
-    raised = history.raised()
-    expect(not raised, f"{len(raised)} calls raised without reason, such as {raised[:1]}")
 
 
 @case(
@@ -77,7 +72,7 @@ def reads_among_writes(stage: Stage) -> None:
     history = History(stage.claims)
     opened = open_all(stage, 3)
     run_random(stage, history, opened, 30, dead_only=True)
-    expect_no_errors(history)
+    history.expect_no_errors()
     history.judge()
 
 
@@ -201,7 +196,7 @@ def everything_at_once(stage: Stage) -> None:
     for number in range(2):
         history.begin(number)
     run_random(stage, history, opened, 60)
-    expect_no_errors(history)
+    history.expect_no_errors()
     history.judge()
 
 

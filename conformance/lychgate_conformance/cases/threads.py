@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lychgate_conformance._case import case
-from lychgate_conformance._check import expect, expect_equal, expect_ids
+from lychgate_conformance._check import expect_equal, expect_ids
 from lychgate_conformance._history import History
 from lychgate_conformance._stage import Stage
 from lychgate_conformance._store import Call, Store
@@ -102,6 +102,5 @@ def random_threads(stage: Stage, stores: Sequence[Store]) -> None:
     answers = stage.here.parallel(plans)
     for number, plan, replies in zip(workers, plans, answers, strict=True):
         history.did_all(number, plan, replies)
-    raised = history.raised()
-    expect(not raised, f"{len(raised)} calls raised without reason, such as {raised[:1]}")
+    history.expect_no_errors()
     history.judge()
