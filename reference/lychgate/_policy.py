@@ -57,12 +57,7 @@ class RetryPolicy:
                 raise ConfigError(f"retry_in maps exception classes to seconds; {kind!r} is none")
 
     def delay(self, attempt: int, error: BaseException, draw: int) -> float | None:
-        """Seconds until the next run, or None: give up.
-
-        pre: attempt >= 1
-        pre: 0 <= draw <= 14
-        post: (__return__ is None) or __return__ >= 0
-        """
+        """Seconds until the next run, not negative, or None: give up."""
         if attempt > self.max_retries:
             return None
         for kind in type(error).__mro__:

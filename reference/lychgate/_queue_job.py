@@ -37,23 +37,36 @@ class Job:
 
 
 def begun(job: Job) -> Job:
-    """Before a run."""
+    """Before a run.
+
+    post: __return__.attempts == job.attempts + 1 and __return__.running
+    """
     return replace(job, attempts=job.attempts + 1, running=True)
 
 
 def ended(job: Job) -> Job:
-    """After a run whose end was seen."""
+    """After a run whose end was seen.
+
+    post: __return__.crashes == 0 and not __return__.running
+    """
     return replace(job, crashes=0, running=False)
 
 
 def given_back(job: Job) -> Job:
-    """After a run that the queue itself cut short: it does not count."""
+    """After a run that the queue itself cut short: it does not count.
+
+    pre: job.running and job.attempts > 0
+    post: begun(__return__) == job
+    """
     assert job.running and job.attempts > 0, "only a run that began can be given back"
     return replace(job, attempts=job.attempts - 1, running=False)
 
 
 def found(job: Job) -> Job:
-    """As it was read at start: a run that was under way took its worker with it."""
+    """As it was read at start: a run that was under way took its worker with it.
+
+    post: __return__.crashes == job.crashes + job.running and not __return__.running
+    """
     return replace(job, crashes=job.crashes + 1, running=False) if job.running else job
 
 
