@@ -28,6 +28,8 @@ from lychgate._lines import HEADER_BYTES, LINE_BYTES_MAX, seal
 ERROR_TEXT_MAX = 8192
 """Characters of an error message that are kept; the rest is cut (D25)."""
 
+_to_json = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode  # made once: it is slow
+
 _UNSAFE = re.compile(rb"[%:\x00-\x1f\x7f]")
 _QUOTED = re.compile(rb"%([0-9A-F]{2})")
 _PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
@@ -54,7 +56,7 @@ class JsonCodec:
     name = "json"
 
     def dumps(self, value: object) -> bytes:
-        text = json.dumps(value, separators=(",", ":"), allow_nan=False)
+        text = _to_json(value)
         if "\\ud" in text and _PAIR.search(json.dumps(value, ensure_ascii=False)):
             raise ValueError("two surrogates in a row would be read back as one character")
         return text.encode("ascii")
@@ -263,7 +265,7 @@ def dead_line(codec: Codec, dead: DeadTask) -> bytes:
         fields["codec"] = codec.name
         fields["data"] = b64encode(_encode(codec, dead.context)).decode("ascii")
     try:
-        body = json.dumps(fields, separators=(",", ":")).encode("ascii")
+        body = _to_json(fields).encode("ascii")
     except ValueError as error:  # a number of thousands of digits
         raise Refused(f"this dead task cannot be encoded: {error}") from error
     if "codec" not in fields:
