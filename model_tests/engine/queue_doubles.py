@@ -1,7 +1,7 @@
 """Doubles for the queue's tests: a store in memory, a clock that is moved by hand.
 
-`MemoryStore` is a backend with what matters of a disk: a WAL whose changes are the kernel's at once and
-durable at the next sync, dead tasks that are durable at once, and, with `due_unclaimed`, owners.
+`MemoryStore` is a backend with what matters of a disk: a WAL whose changes are the kernel's at once
+and durable at the next sync, dead tasks that are durable at once, and owners (`due_unclaimed`).
 """
 
 from __future__ import annotations

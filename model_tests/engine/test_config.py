@@ -19,7 +19,7 @@ def test_disk(tmp_path: Path) -> None:
     try:
         assert isinstance(backend, Disk)
         task_id = backend.add_task(1)
-        assert [name for name in (tmp_path / "s").iterdir() if not name.name.startswith("jobs-")] == []
+        assert all(file.name.startswith("jobs-") for file in (tmp_path / "s").iterdir())
         assert backend.pending_tasks() == [(task_id, 1, None)]
     finally:
         backend.close()
@@ -53,7 +53,8 @@ def test_unknown_option(option: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [{"fsync_frequency": -1}, {"fsync_frequency": "often"}, {"prefix": "a/b"}, {"path": ""}]
+    "options",
+    [{"fsync_frequency": -1}, {"fsync_frequency": "often"}, {"prefix": "a/b"}, {"path": ""}],
 )
 def test_nonsense(options: dict[str, Any], tmp_path: Path) -> None:
     """D5, D7: a value that cannot be meant opens nothing."""

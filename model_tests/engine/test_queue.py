@@ -67,7 +67,7 @@ def run_until_idle(rig: Rig) -> None:
 # --- enqueue (U1) ---------------------------------------------------------------------------------
 
 
-def test_enqueue_stores_and_then_runs(make_rig: MakeRig, backend: Recorder, tasks: Registry) -> None:
+def test_enqueue_stores_and_runs(make_rig: MakeRig, backend: Recorder, tasks: Registry) -> None:
     """U1: the store has the task when enqueue returns, and nothing is left of it after its run."""
     seen: list[object] = []
 
@@ -391,7 +391,7 @@ def test_a_task_that_kills_its_workers_is_dead_after_the_limit(
 
 
 def test_suspects_run_one_at_a_time(make_rig: MakeRig, backend: Recorder, tasks: Registry) -> None:
-    """U7: the next death must count against one task; those that nobody suspects are not held up."""
+    """U7: the next death must count against one task, not against all that were under way."""
     together: list[int] = []
     now = [0]
 
@@ -652,7 +652,7 @@ class Ticking(MemoryStore):
 
 
 def test_the_loop_drives_ticks(make_rig: MakeRig, tasks: Registry, clock: FakeClock) -> None:
-    """D1, W3: a tick when the backend asked for it, and again after a change that nobody foresaw."""
+    """D1, W3: a tick when the backend asked for it, and one after a change that nobody foresaw."""
     store = Ticking(clock)
     rig = make_rig(over=store)
     times: list[float] = []
@@ -798,7 +798,7 @@ def claiming(clock: FakeClock) -> Recorder:
 
 
 def test_claims(make_rig: MakeRig, tasks: Registry, claiming: Recorder, clock: FakeClock) -> None:
-    """Q4, Q11, U7: immediate tasks are ours, delayed ones and retries wait in the store, no counts."""
+    """Q4, Q11, U7: immediate tasks are ours, delayed ones and retries wait in the store."""
     seen: list[Any] = []
 
     @tasks.task(retry_in={ValueError: 20.0})

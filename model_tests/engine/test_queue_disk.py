@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from lychgate import aio
+from lychgate._backend import AsyncBackend, Backend, probe
 from lychgate._disk import Disk
 
 # One worker process. `kind` chooses the queue, `orders` what it does; each order is a word.
@@ -181,7 +183,7 @@ def test_two_sigints_cut_the_grace(kind: str, tmp_path: Path) -> None:
 
 
 def test_a_killer_ends_among_the_dead(kind: str, tmp_path: Path) -> None:
-    """U7: counted before it runs, found at the next start, dead at the limit; its neighbours run."""
+    """U7: counted before it runs, found at the next start, dead at the limit; others run."""
     for orders in (("killer", "mark5"), ()):
         assert run_worker(kind, tmp_path, *orders) == -signal.SIGKILL
     assert run_worker(kind, tmp_path) == 0
@@ -230,6 +232,18 @@ assert seen == ["parent"], seen
 assert queue._backend.pending_tasks() == []
 queue.close()
 """
+
+
+def test_disk_is_a_backend(tmp_path: Path) -> None:
+    """D2: for the type checker as well, sync and asyncio, with everything that is optional."""
+
+    def typed(disk: Disk, aio_disk: aio.Disk) -> tuple[Backend, AsyncBackend]:
+        return disk, aio_disk
+
+    with Disk(tmp_path / "store") as disk:
+        able = probe(disk)
+    assert able.tick and able.sync and able.stats and able.close and not able.claims
+    assert typed.__name__ == "typed"
 
 
 def test_fork(tmp_path: Path) -> None:

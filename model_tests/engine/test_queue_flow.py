@@ -251,8 +251,8 @@ class CrashingQueue(RuleBasedStateMachine):
         self.core.stop()
         self.finish(flow.leave(self.core))
         for task_id, attempts in runs.items():
-            stored = self.store.live().get(task_id)
-            assert stored is None or stored[0]["attempts"] < attempts  # type: ignore[index]
+            value, _ = self.store.live().get(task_id, (None, None))
+            assert not isinstance(value, dict) or value["attempts"] < attempts
         for flight in self.flights:
             flight.program.close()
         self.flights.clear()  # what ran was given back, so the end of the process is no death
@@ -285,7 +285,8 @@ class CrashingQueue(RuleBasedStateMachine):
     @invariant()
     def attempts_are_bounded(self) -> None:
         for value, _ in self.store.live().values():
-            assert value["attempts"] <= 100 and value["crashes"] <= CRASHES_MAX  # type: ignore[index]
+            assert isinstance(value, dict)
+            assert value["attempts"] <= 100 and value["crashes"] <= CRASHES_MAX
 
     def teardown(self) -> None:
         """A healthy process brings everything to an end: it has run or it is dead."""

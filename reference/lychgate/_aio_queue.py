@@ -1,8 +1,8 @@
 """`aio.Queue`: the queue of one event loop.
 
 Rules of this file
-  * The twin of `_queue.py`: how to run and wait under asyncio, nothing else. Every method belongs to
-    the loop that runs the queue, and `stop` too.
+  * The twin of `_queue.py`: how to run and wait under asyncio, nothing else. Every method belongs
+    to the loop that runs the queue, and `stop` too.
   * A task that is an `async def` runs in the loop; any other runs in a thread of its own, a daemon,
     so that one which outstays its grace does not keep the process.
   * No await in `finally`: a cancelled `run` gives back what it ran in an explicit step.

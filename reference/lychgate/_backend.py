@@ -7,11 +7,11 @@ Rules of this file
     retries and owns no timers. What needs time it does in `tick(now)`, which says when it wants to
     be called again, and the queue calls it. None means: not before the next change. A time stands,
     whatever is changed until then.
-  * `pending_scope` tells what `pending_tasks` gives (Q11). `owned_all`, the default: every live task
-    of this process, read once at start; delayed tasks wait in the queue's memory.
-    `due_unclaimed`: a batch of due tasks that this worker now owns, asked for again and again, every
-    `claim_interval` seconds at least; delayed tasks wait in the store, and a retry gives the task
-    back. Such a backend counts its claims itself, so the queue writes no count before a run (U7).
+  * `pending_scope` tells what `pending_tasks` gives (Q11). `owned_all`, the default: every live
+    task of this process, read once at start; delayed tasks wait in the queue's memory.
+    `due_unclaimed`: a batch of due tasks that this worker now owns, asked for again and again,
+    every `claim_interval` seconds at least; delayed tasks wait in the store, and a retry gives the
+    task back. Such a backend counts its claims itself, so the queue writes no count (U7).
 
 The queue's programs (`_queue_flow.py`) await a `Call`; a driver makes it, on a sync or on an async
 backend. So both queues share every decision, and a test can put a crash between any two calls.
@@ -78,7 +78,9 @@ class AsyncBackend(Protocol):
         self, task_id: str, context: object, exception: object, task_class: str, attempts: int
     ) -> None: ...
 
-    async def list_dead_tasks(self, limit: int | None = None, offset: int = 0) -> list[DeadTask]: ...
+    async def list_dead_tasks(
+        self, limit: int | None = None, offset: int = 0
+    ) -> list[DeadTask]: ...
 
     async def find_dead_task(self, task_id: str) -> DeadTask | None: ...
 

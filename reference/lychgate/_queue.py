@@ -7,8 +7,8 @@
 Rules of this file
   * How to run and wait, nothing else: decisions are in `_queue_core.py`, calls in `_queue_flow.py`.
   * Threads: `run` keeps the calling thread for ticks, claims and due times; `concurrency` workers
-    help themselves to tasks. They are daemons: one that outstays its grace does not keep the process.
-  * Conditions over the core's lock: `_work` for workers, `_room` for producers, `_turn` for the loop.
+    help themselves to tasks. They are daemons: one that outstays its grace keeps no process.
+  * Conditions over the core's lock: `_work` for workers, `_room` for producers, `_turn` for `run`.
   * Nothing of a queue survives a fork: the child starts with empty memory, and what the parent has
     in its memory is the parent's to run (W13).
 """
@@ -153,8 +153,8 @@ class Queue:
 
     def _run(self, core: Core, until_idle: bool) -> None:
         threads = [
-            threading.Thread(target=self._help, args=(core,), name=f"lychgate-{number}", daemon=True)
-            for number in range(core.limits.concurrency)
+            threading.Thread(target=self._help, args=(core,), name=f"lychgate-{n}", daemon=True)
+            for n in range(core.limits.concurrency)
         ]
         try:
             with core.lock:
@@ -177,7 +177,7 @@ class Queue:
                 thread.join()
 
     def _take_turn(self, core: Core, until_idle: bool) -> bool:
-        """Ticks, claims, removals owed; then wait for the next one or a wake-up. False: the last."""
+        """Ticks, claims, removals owed; then wait. False when there is no next turn."""
         self._drive(flow.turn(core))
         with core.lock:  # nothing changes between the look and the wait
             if core.stopping or (until_idle and core.idle()):

@@ -1,8 +1,8 @@
 """What happens to a task at the facade: the programs that both queues drive.
 
 Rules of this file
-  * A program awaits effects, a `Call` on the backend or the `Run` of a task (`_queue_drive.py`), and
-    does nothing else that takes time.
+  * A program awaits effects, a `Call` on the backend or the `Run` of a task (`_queue_drive.py`),
+    and does nothing else that takes time.
   * The order of calls is the guarantee, at least once:
       enqueue      add_task, then memory                                   (U1)
       run          add_task (counted), the run, remove_task                (U7)
@@ -87,7 +87,7 @@ async def enqueue(core: Core, spec: TaskSpec, job: Job, publish_at: float | None
     with core.lock:
         core.admitted()
         _keep(core, task_id, spec, job, publish_at)
-    core.stats.count("enqueued")
+    core.count("enqueued")
     return task_id
 
 
@@ -112,7 +112,7 @@ async def attempt(core: Core, item: Item) -> None:
         return
     is_counted = core.conclude(item)
     if error is None:
-        core.stats.count("completed")
+        core.count("completed")
         await _remove(core, item.task_id)
         core.forget(item)
     elif is_counted:
@@ -133,7 +133,7 @@ async def _count(core: Core, item: Item) -> bool:
         core.forget(item)
     except Exception:
         _log.exception("task %s was not run: its run could not be counted", item.task_id)
-        core.stats.count("store_errors")
+        core.count("store_errors")
         due = core.clock.now() + STORE_RETRY_S
         core.reschedule(item, given_back(item.job), item.publish_at, due)
     return False
@@ -143,13 +143,14 @@ async def _failed(core: Core, item: Item, error: BaseException) -> None:
     """Retry, or give up (U2)."""
     job = ended(item.job)
     delay = item.spec.policy.delay(job.attempts, error, core.clock.draw())
-    core.stats.count("failed")
+    core.count("failed")
     if delay is None:
         _log.error("task %s (%s) gave up", item.task_id, job.task, exc_info=error)
         await bury(core, item.task_id, to_json(job), error)
         core.forget(item)
         return
-    _log.warning("task %s (%s) failed, again in %.1f s", item.task_id, job.task, delay, exc_info=error)
+    text = "task %s (%s) failed, again in %.1f s"
+    _log.warning(text, item.task_id, job.task, delay, exc_info=error)
     due = core.clock.now() + delay
     try:
         await add_task(to_json(job), due, item.task_id)
@@ -159,9 +160,9 @@ async def _failed(core: Core, item: Item, error: BaseException) -> None:
         return
     except Exception:
         _log.exception("the retry of task %s could not be stored; memory has it", item.task_id)
-        core.stats.count("store_errors")
+        core.count("store_errors")
     else:
-        core.stats.count("retried")
+        core.count("retried")
         if core.abilities.claims:
             core.forget(item)  # the store gave it back, and some worker will claim it when due
             return
@@ -177,9 +178,9 @@ async def bury(core: Core, task_id: str, context: object, error: BaseException) 
         return
     except Exception:
         _log.exception("task %s could not be given up; the next start runs it again", task_id)
-        core.stats.count("left")
+        core.count("left")
         return
-    core.stats.count("buried")
+    core.count("buried")
     await _remove(core, task_id)
 
 
@@ -191,7 +192,7 @@ async def _remove(core: Core, task_id: str) -> None:
         _lost(core, task_id)
     except Exception:
         _log.exception("task %s is done and could not be removed yet", task_id)
-        core.stats.count("store_errors")
+        core.count("store_errors")
         core.owe(task_id)
 
 
@@ -199,19 +200,19 @@ async def give_back(core: Core, item: Item) -> None:
     """Take back the count of a run that the queue cuts short: a deployment is no crash (U7)."""
     if not core.release(item):
         return
-    core.stats.count("released")
+    core.count("released")
     try:
         await add_task(to_json(given_back(item.job)), item.publish_at, item.task_id)
     except ClaimLost:
         _lost(core, item.task_id)
     except Exception:
         _log.exception("the run of task %s could not be taken back", item.task_id)
-        core.stats.count("store_errors")
+        core.count("store_errors")
 
 
 def _lost(core: Core, task_id: str) -> None:
     _log.warning("task %s belongs to another worker by now", task_id)
-    core.stats.count("claims_lost")
+    core.count("claims_lost")
 
 
 # --- start, turns of the run loop, stop -------------------------------------------------------
@@ -238,7 +239,7 @@ async def _revive(core: Core, task_id: str, value: object, publish_at: float | N
         spec, job = _loaded(core, value)
     except Unloadable as error:
         _log.error("task %s cannot be loaded: %s", task_id, error)
-        core.stats.count("unloadable")
+        core.count("unloadable")
         await bury(core, task_id, value, error)
         return
     if job.crashes >= core.limits.crashes_max:
@@ -269,7 +270,7 @@ async def turn(core: Core) -> None:
             await _take_in(core)
         except Exception:
             _log.exception("no tasks could be claimed; trying again")
-            core.stats.count("store_errors")
+            core.count("store_errors")
             core.claim_at = core.clock.now() + core.abilities.claim_interval
 
 
@@ -287,7 +288,7 @@ async def _tick(core: Core) -> None:
         due = await tick(core.clock.now())
     except Exception:
         _log.exception("the backend's tick failed; trying again")
-        core.stats.count("store_errors")
+        core.count("store_errors")
         due = core.clock.now() + STORE_RETRY_S
     core.ticked(changes, due)
 
@@ -302,7 +303,7 @@ async def leave(core: Core) -> None:
             await sync()
         except Exception:
             _log.exception("the store could not be synced at the end")
-            core.stats.count("store_errors")
+            core.count("store_errors")
 
 
 # --- dead tasks -------------------------------------------------------------------------------
@@ -312,7 +313,7 @@ async def retry_dead(core: Core, dead_id: str) -> str:
     """Bring one dead task back under a fresh id (U4, U8). Raises NotRetriable."""
     dead = await find_dead_task(dead_id)
     if dead is None:
-        raise NotRetriable(f"no dead task has the id {dead_id!r}; list_dead_tasks shows those there")
+        raise NotRetriable(f"no dead task has the id {dead_id!r}; see list_dead_tasks")
     task_id = await _add_again(core, dead)
     await _remove_dead(core, [dead_id])
     return task_id
@@ -335,7 +336,7 @@ async def retry_all_dead(core: Core) -> dict[str, str]:
                 batch.append(dead_id)
             except NotRetriable as error:
                 _log.warning("%s", error)
-                core.stats.count("not_retriable")
+                core.count("not_retriable")
         await _remove_dead(core, batch)
     return fresh
 
@@ -348,7 +349,7 @@ async def _add_again(core: Core, dead: DeadTask) -> str:
     job = again(job, dead.task_id, core.clock.now())
     task_id = await add_task(to_json(job), None)
     core.schedule(task_id, spec, job, None)
-    core.stats.count("revived")
+    core.count("revived")
     return task_id
 
 

@@ -6,8 +6,8 @@
 Rules of this file
   * Plain functions of plain values. Every change gives a new job.
   * `attempts` counts runs that began: it is stored before the run (U7). `running` says that nobody
-    has seen the end of the last one. A job found with it at start has lost a worker: `crashes` counts
-    how often in a row, and a run that ends, however it ends, sets it back.
+    has seen the end of the last one. A job found with it at start has lost a worker: `crashes`
+    counts how often in a row, and a run that ends, however it ends, sets it back.
   * A task is given what a restart would read back: containers are copied, tuples become lists.
 """
 

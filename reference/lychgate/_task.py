@@ -9,7 +9,8 @@
 
 Rules of this file
   * What is stored of a task is its name and its arguments. The name decides after a restart which
-    code runs, so renaming a function needs `name="old.name"`. Nothing is imported by a stored name.
+    code runs, so a renamed function needs `name="old.name"`, and one in a script, whose module is
+    `__main__` there and nowhere else, needs a name too. Nothing is imported by a stored name.
   * A function stays the function that it was and can be called as ever.
   * A task may run more than once (at least once is the guarantee). `current()` gives the id under
     which it runs, which stays the same over all its retries.
@@ -110,7 +111,7 @@ class Registry:
 
         def declare(function: F) -> F:
             if not inspect.isroutine(function):
-                raise ConfigError(f"@task takes a function, not {function!r}; classes derive from Task")
+                raise ConfigError(f"@task takes a function; {function!r} may derive from Task")
             self._add(function, function, name, policy, inspect.signature(function))
             return function
 
@@ -119,7 +120,7 @@ class Registry:
     def add_class(self, cls: type[Task], name: str | None) -> None:
         """Declare a class; `Task` does it for every subclass."""
         if not inspect.isfunction(inspect.getattr_static(cls, "run", None)):
-            raise ConfigError(f"{cls.__qualname__} has no method `run`; or declare it abstract=True")
+            raise ConfigError(f"{cls.__qualname__} has no method `run`; a base is abstract=True")
         _, *parameters = inspect.signature(cls.run).parameters.values()  # without self
         policy = RetryPolicy(cls.max_retries, cls.retry_in)
         self._add(cls, cls.run, name, policy, inspect.Signature(parameters))
