@@ -176,6 +176,7 @@ class Server:
         if pid == 0:
             self._in_fork(told, request)
         os.close(told)
+        _read(ready, 1, time.monotonic() + _FORK_LIMIT_S)  # it has come up: both begin now
         mine = self._all_calls(request["mine"])
         try:
             theirs = _read_line(ready, _FORK_LIMIT_S)
@@ -197,6 +198,7 @@ class Server:
         try:
             for fd in self._private_fds:
                 os.close(fd)
+            os.write(told, b".")
             theirs = self._all_calls(request["theirs"])
             os.write(told, dump_line(theirs))
             os.close(told)
@@ -303,18 +305,23 @@ def _record(value: object) -> Json:
     return {"dead": {name: encode(field) for name, field in found.items()}}
 
 
+def _read(fd: int, size: int, deadline: float) -> bytes:
+    """Some bytes from a pipe; TimeoutError or EOFError when none come."""
+    left = deadline - time.monotonic()
+    if left <= 0 or not select.select([fd], [], [], left)[0]:
+        raise TimeoutError("the forked child gave no answer")
+    chunk = os.read(fd, size)
+    if not chunk:
+        raise EOFError("the forked child ended without an answer")
+    return chunk
+
+
 def _read_line(fd: int, limit_s: float) -> Json:
-    """One line from a pipe, whatever its length; TimeoutError or EOFError when none comes."""
+    """One line from a pipe, whatever its length."""
     deadline = time.monotonic() + limit_s
     data = bytearray()
     while not data.endswith(b"\n"):
-        left = deadline - time.monotonic()
-        if left <= 0 or not select.select([fd], [], [], left)[0]:
-            raise TimeoutError("the forked child gave no answer")
-        chunk = os.read(fd, 65536)
-        if not chunk:
-            raise EOFError("the forked child ended without an answer")
-        data += chunk
+        data += _read(fd, 65536, deadline)
     return load_line(bytes(data))
 
 

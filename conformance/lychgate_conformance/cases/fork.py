@@ -128,7 +128,10 @@ def both_at_once(stage: Stage) -> None:
     first = dead_calls(store, "d", 20)
     history.did_all(0, first, [worker.ask(call.request()) for call in first])
     adds = dead_calls(store, "e", 20)
-    removes = [store.call("remove_dead_tasks", [f"d-{n}", f"e-{n}"]) for n in range(20)]
+    removes = []
+    for n in range(20):
+        removes.append(store.call("remove_dead_tasks", [f"d-{n}", f"e-{n}"]))
+        removes.append(store.call("list_dead_tasks", limit=3, offset=n))
     theirs, mine = worker.fork(removes, adds)
     history.did_all(0, adds, mine)
     history.did_all(1, removes, theirs)

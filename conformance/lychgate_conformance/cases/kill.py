@@ -6,6 +6,8 @@ under way is there or not, whole (W3, W8, D17).
 
 from __future__ import annotations
 
+import os
+
 from lychgate_conformance._case import case
 from lychgate_conformance._check import expect, expect_equal, expect_ids, expect_order
 from lychgate_conformance._history import History
@@ -252,19 +254,35 @@ def killed_while_opening(stage: Stage) -> None:
     tasks = [store.add_task({"n": n, "pad": "x" * 2000}, publish_at=YEAR_9999) for n in range(150)]
     dead = fill(store, 5)
     worker.kill()
-    for _ in range(6):
-        kill_opening(stage, stage.worker())
+    for attempt in range(6):
+        kill_opening(stage, stage.worker(), at_once=attempt % 2 == 0)
     again = successor(stage)
     expect_ids("pending tasks", again.pending_ids(), tasks)
     expect_ids("dead tasks", again.dead_ids(), dead)
 
 
-def kill_opening(stage: Stage, worker: ProcessWorker) -> None:
-    """Kills a process at some moment of its opening the store."""
+def kill_opening(stage: Stage, worker: ProcessWorker, at_once: bool) -> None:
+    """Kills a process while it opens the store: as soon as that changes a file, or a bit later."""
     worker.open(stage.root / "elsewhere")  # it has started and imported everything
+    before = files_of(stage)
     worker.begin_open()
-    stage.wait(stage.rng.random() * 0.01)
+    while files_of(stage) == before and not worker.process.has_reply():
+        stage.clock.left()
+    if not at_once:
+        stage.wait(stage.rng.random() * 0.005)
     worker.kill()
+
+
+def files_of(stage: Stage) -> list[tuple[str, int, int, int]]:
+    """What tells that something below the path was changed."""
+    found = []
+    for entry in os.scandir(stage.path):
+        try:
+            status = entry.stat(follow_symlinks=False)
+        except FileNotFoundError:  # between the listing and the look
+            continue
+        found.append((entry.name, status.st_ino, status.st_size, status.st_mtime_ns))
+    return sorted(found)
 
 
 @case(
