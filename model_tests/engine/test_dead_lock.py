@@ -199,11 +199,11 @@ def test_a_call_that_waits_while_the_store_is_closed_is_told(
         held, own = store.programs._dead._lock._mine(), next(iter(
             store.programs._wal._by_process.values()
         ))
-        held.flag.acquire()
-        own.flag.acquire()
+        for flag in (held.flag, own.flag):
+            assert flag.take("another fiber")
         assert first.send(None).action == other.send(None).action == "Sleep"
-        held.flag.release()
-        own.flag.release()
+        for flag in (held.flag, own.flag):
+            flag.remove("another fiber")
         store.close()
         for program in (first, other):
             with pytest.raises(ClosedError):

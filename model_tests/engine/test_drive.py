@@ -5,9 +5,13 @@ from __future__ import annotations
 import asyncio
 import errno
 import gc
+import inspect
 import pickle
+import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -92,6 +96,74 @@ def test_an_interrupt_between_two_steps_runs_the_clean_up(tmp_path: Path) -> Non
     store.check_clean()
     store.bury("b")
     assert store.dead()[-1] == "b"
+    store.kill()
+
+
+class Alarm(BaseException):
+    """What a signal handler raises, at any instruction."""
+
+
+def _signals_come_in(frame: FrameType, event: str) -> bool:
+    """CPython looks for signals when a function of Python begins, when a generator goes on, and when
+    one of C has returned; not when a coroutine goes on."""
+    goes_on = frame.f_lineno != frame.f_code.co_firstlineno
+    coroutine = frame.f_code.co_flags & inspect.CO_COROUTINE
+    return event == "c_return" or (event == "call" and not (coroutine and goes_on))
+
+
+CALLS: dict[str, Callable[[Store, str], object]] = {
+    "bury": lambda store, key: store.bury(key),
+    "unbury": lambda store, key: store.unbury("a"),
+    "dead": lambda store, key: store.dead(),
+    "add": lambda store, key: store.add(1, key),
+    "remove": lambda store, key: store.remove("a"),
+    "pending": lambda store, key: store.pending(),
+}
+
+
+def _begin_anew(store: Store) -> None:
+    """One dead task and one task, both called a, and a file for each."""
+    if store.dead() != ["a"]:
+        store.unbury(*store.dead())
+        store.bury("a")
+    if store.pending() != ["a"]:
+        for task_id in store.pending():
+            store.remove(task_id)
+        store.add(1, "a")
+
+
+@pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("call", CALLS)
+def test_interrupts_at_any_instruction_leave_no_lock(tmp_path: Path, call: str) -> None:
+    """F2, D10: a profiler's hook stands for the signal, so that each instruction's turn comes."""
+    store = Store(tmp_path).open()
+    for place in range(1000):
+        _begin_anew(store)
+        seen = 0
+
+        def interrupt(frame: FrameType, event: str, arg: object) -> None:
+            nonlocal seen
+            here = _signals_come_in(frame, event) and "lychgate" in frame.f_code.co_filename
+            seen += here
+            if here and seen == place + 1:
+                sys.setprofile(None)
+                raise Alarm
+
+        try:
+            sys.setprofile(interrupt)
+            CALLS[call](store, f"b{place}")
+            break
+        except Alarm:
+            pass
+        finally:
+            sys.setprofile(None)
+        own = store.programs._wal._by_process[store.fs.pid()]
+        assert is_free(store.lock_file()) and not store.programs._dead._lock._mine().flag.locked()
+        assert not own.flag.locked()
+    assert 20 < place < 999
+    assert "a" in store.dead() or call == "unbury"
+    assert "a" in store.pending() or call == "remove"
     store.kill()
 
 

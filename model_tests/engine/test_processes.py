@@ -217,18 +217,17 @@ def test_a_flag_that_another_thread_holds_at_fork_does_not_stop_the_child(tmp_pa
     """W13, D15: the flag is the parent's; the thread that held it is not there."""
     with Disk(tmp_path) as store:
         programs = store._programs
-        programs._dead._lock._mine().flag.acquire()
         store.add_task(1)
-        own = programs._wal._by_process[os.getpid()]
-        own.flag.acquire()
+        flags = [programs._dead._lock._mine().flag, programs._wal._by_process[os.getpid()].flag]
+        assert all(flag.take("another fiber") for flag in flags)
 
         def body() -> None:
             store.add_task(2)
             bury(store, "a")
 
         assert succeeded(child(body))
-        own.flag.release()
-        programs._dead._lock._mine().flag.release()
+        for flag in flags:
+            flag.remove("another fiber")
         assert dead(store) == ["a"]
 
 

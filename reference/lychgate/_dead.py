@@ -164,9 +164,14 @@ class DeadStore:
 
     async def _locked(self, body: Callable[[Attempt], Program[R]]) -> R:
         attempt: Attempt | None = None
+
+        def begin(held: Held) -> Program[R]:
+            nonlocal attempt
+            attempt = Attempt(held)
+            return body(attempt)
+
         try:
-            attempt = Attempt(await self._lock.acquire())
-            return await with_release(body(attempt), partial(self._lock.release, attempt.held))
+            return await self._lock.hold(begin)
         except StepError as error:
             definite = attempt is None or attempt.definite
             raise StorageError(error.action, error.cause, self._live, definite) from error.cause

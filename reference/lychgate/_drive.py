@@ -37,14 +37,15 @@ def run(
     value: object = None
     while True:
         try:
-            op = program.send(value) if error is None else program.throw(error)
-            value, error = None, None
-            try:
-                value = op.perform(fs)
-            except BaseException as raised:
-                error = raised
-            if observe is not None:
-                observe(op, value, error)
+            while True:
+                op = program.send(value) if error is None else program.throw(error)
+                value, error = None, None
+                try:
+                    value = op.perform(fs)
+                except BaseException as raised:
+                    error = raised
+                if observe is not None:
+                    observe(op, value, error)
         except StopIteration as stop:
             result: R = stop.value
             return result

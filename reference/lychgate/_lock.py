@@ -10,20 +10,21 @@ else while one is under way, after one that died or failed, and after a host cra
 another). Who finds the mark unclean republishes the data file before changing anything (D32). The
 mark is never fsynced: after a host crash it is not believed, and before one the cache tells the truth.
 
-One fiber's release never frees another's lock: only `acquire` gives a `Held`, only its owner gives
-it back, and what a process holds is found by its process id, so a forked child starts with nothing
-(D23).
+One fiber's release never frees another's lock: the flag knows its holder, and what a process holds
+is found by its process id, so a forked child starts with nothing (D23).
 """
 
 from __future__ import annotations
 
 import errno
-import threading
+from collections.abc import Callable
 from functools import partial
+from typing import TypeVar
 
 from lychgate._errors import ClosedError, DeadTasksLockTimeout
+from lychgate._flag import Flag
 from lychgate._fs import Facts
-from lychgate._op import StepError, with_undo
+from lychgate._op import Program, StepError, with_undo
 from lychgate._ops import (
     CheckLock,
     ClearMark,
@@ -36,6 +37,8 @@ from lychgate._ops import (
     Unlock,
 )
 from lychgate._stats import Stats
+
+R = TypeVar("R")
 
 LOCK_ATTEMPTS_MAX = 500
 """Attempts on the lock before `DeadTasksLockTimeout` (D14)."""
@@ -60,8 +63,9 @@ class Held:
     """What one process has of one lock: the flag of its fibers and the shared descriptor."""
 
     def __init__(self) -> None:
-        self.flag = threading.Lock()
+        self.flag = Flag()
         self.fd: int | None = None
+        self.locked = False  # by the fiber that has the flag; true before it is known
         self.closed = False
 
 
@@ -77,21 +81,37 @@ class StoreLock:
     def _mine(self) -> Held:
         return self._by_process.setdefault(self._facts.pid(), Held())
 
-    async def acquire(self) -> Held:
-        """The lock, or DeadTasksLockTimeout with the store unchanged (D14)."""
-        held = self._mine()
+    async def hold(self, body: Callable[[Held], Program[R]]) -> R:
+        """Run `body` under the lock, or DeadTasksLockTimeout with the store unchanged (D14).
+
+        Whatever ends it, but for a crash: what this call took is free again, and nothing else (D10).
+        """
+        held, fiber = self._mine(), object()
+
+        async def release() -> None:
+            if held.flag.holder() is fiber and held.locked:
+                await self._unlock(held)
+
+        async def inside() -> R:
+            await self._acquire(held, fiber)
+            result = await body(held)
+            await release()
+            return result
+
+        try:
+            return await with_undo(inside(), release)
+        finally:
+            if fiber in held.flag:
+                held.flag.remove(fiber)  # memory, so it cannot fail
+
+    async def _acquire(self, held: Held, fiber: object) -> None:
         for _ in range(LOCK_ATTEMPTS_MAX):
-            if held.flag.acquire(blocking=False):
-                got = False
-                try:
-                    if held.closed:
-                        raise ClosedError("this backend was closed; open a new one")
-                    got = await self._attempt(held)
-                finally:
-                    if not got:
-                        held.flag.release()
-                if got:
-                    return held
+            if held.flag.take(fiber):
+                if held.closed:
+                    raise ClosedError("this backend was closed; open a new one")
+                if await self._attempt(held):
+                    return
+                held.flag.remove(fiber)
             await Sleep(LOCK_SLEEP_S)
         self._stats.count("lock_timeouts")
         raise DeadTasksLockTimeout(
@@ -104,7 +124,7 @@ class StoreLock:
         for _ in range(LOCK_ATTEMPTS_MAX):
             if held.fd is None:
                 held.fd = await OpenLock(self._path)
-            if not await LockTry(held.fd):
+            if not await self._try(held, held.fd):
                 return False
             if await with_undo(_check(held.fd, self._path), partial(self._drop, held)):
                 return True
@@ -112,20 +132,27 @@ class StoreLock:
             await self._drop(held)
         return False
 
-    async def release(self, held: Held) -> None:
-        """Free what `acquire` took. The flag goes last; it is memory and cannot fail."""
-        assert held.fd is not None and held.flag.locked(), "only the owner releases"
+    async def _try(self, held: Held, fd: int) -> bool:
+        held.locked = True  # an interrupt may come when it is, and before we are told
+        try:
+            held.locked = await LockTry(fd)
+        except StepError:
+            held.locked = False
+            raise
+        return held.locked
+
+    async def _unlock(self, held: Held) -> None:
+        assert held.fd is not None
         try:
             await with_undo(_unlock(held.fd), partial(self._drop, held))
         except StepError:
             pass  # closing the only descriptor has freed the lock as well
-        finally:
-            held.flag.release()
+        held.locked = False
 
     async def _drop(self, held: Held) -> None:
         """Close the descriptor, and the lock with it; the next attempt opens the path again."""
         assert held.fd is not None
-        fd, held.fd = held.fd, None
+        fd, held.fd, held.locked = held.fd, None, False
         try:
             await CloseLock(fd)
         except StepError:
@@ -151,15 +178,16 @@ class StoreLock:
 
         Operations that still wait for the flag find that they came too late.
         """
-        held = self._mine()
-        while not held.flag.acquire(blocking=False):
-            await Sleep(LOCK_SLEEP_S)
-        held.closed = True
+        held, fiber = self._mine(), object()
         try:
+            while not held.flag.take(fiber):
+                await Sleep(LOCK_SLEEP_S)
+            held.closed = True
             if held.fd is not None:
                 await self._drop(held)
         finally:
-            held.flag.release()
+            if fiber in held.flag:
+                held.flag.remove(fiber)
 
 
 async def _check(fd: int, path: str) -> bool:

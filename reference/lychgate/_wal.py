@@ -19,13 +19,13 @@ Rules of this file
 from __future__ import annotations
 
 import errno
-import threading
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from functools import partial
 from typing import TypeVar
 
 from lychgate._errors import ClosedError, StorageError
+from lychgate._flag import Flag
 from lychgate._fs import Facts
 from lychgate._ids import TaskIds
 from lychgate._names import is_wal_name, wal_name
@@ -74,7 +74,7 @@ class _Own:
     """What one process has of the WAL."""
 
     def __init__(self) -> None:
-        self.flag = threading.Lock()
+        self.flag = Flag()
         self.file: WalFile | None = None
         self.retired: list[WalFile] = []  # replaced by `file`, still to be unlinked
         self.names_unsynced = False  # an unlink that is not durable yet
@@ -182,17 +182,18 @@ class Wal:
     # --- taking turns -------------------------------------------------------------------------
 
     async def _in_turn(self, body: Callable[[_Own], Program[R]], closing: bool = False) -> R:
-        own = self._by_process.setdefault(self._facts.pid(), _Own())
-        while not own.flag.acquire(blocking=False):
-            await Sleep(_TURN_S)
+        own, fiber = self._by_process.setdefault(self._facts.pid(), _Own()), object()
         try:
+            while not own.flag.take(fiber):
+                await Sleep(_TURN_S)
             if own.closed and not closing:  # while this fiber waited
                 raise ClosedError("this backend was closed; open a new one")
             return await body(own)
         except StepError as error:
             raise self._error(error, definite=True) from error.cause
         finally:
-            own.flag.release()
+            if fiber in own.flag:
+                own.flag.remove(fiber)
 
     def _error(self, error: StepError, definite: bool) -> StorageError:
         path = error.cause.filename or self._directory
