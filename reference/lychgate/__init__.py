@@ -1,13 +1,19 @@
 """lychgate: crash-safe deferred tasks and a dead-letter store on plain files.
 
-    from lychgate import Disk
+    from lychgate import Queue, configure, task
 
-    with Disk("storage") as tasks:
-        task_id = tasks.add_task({"send": "welcome", "to": "ada"})
-        for task_id, task, publish_at in tasks.pending_tasks():
-            tasks.remove_task(task_id)
+    @task
+    def send(address: str) -> None: ...
+
+    with Queue(configure("disk", path="storage")) as queue:
+        queue.enqueue(send, "ada@example.org")
+        queue.run()
+
+`Disk` is the backend by itself; `lychgate.aio` has the same names for asyncio.
 """
 
+from lychgate._backend import AsyncBackend, Backend, ClaimLost
+from lychgate._config import configure
 from lychgate._disk import Disk, PendingTask
 from lychgate._errors import (
     ClosedError,
@@ -18,20 +24,54 @@ from lychgate._errors import (
     StorageError,
     UnsupportedPlatform,
 )
+from lychgate._nil import Nil
+from lychgate._policy import RetryPolicy
+from lychgate._queue import Queue
+from lychgate._queue_core import Limits
+from lychgate._queue_errors import (
+    NotRetriable,
+    QueueBusy,
+    QueueClosed,
+    QueueError,
+    QueueFull,
+    Unloadable,
+    WorkerDied,
+)
 from lychgate._records import Codec, DeadTask, JsonCodec, Undecodable
+from lychgate._task import Current, Registry, Task, current, task
 
 __all__ = [
+    "AsyncBackend",
+    "Backend",
+    "ClaimLost",
     "ClosedError",
     "Codec",
     "ConfigError",
+    "Current",
     "DeadTask",
     "DeadTasksLockTimeout",
     "Disk",
     "JsonCodec",
+    "Limits",
     "LychgateError",
+    "Nil",
+    "NotRetriable",
     "PendingTask",
+    "Queue",
+    "QueueBusy",
+    "QueueClosed",
+    "QueueError",
+    "QueueFull",
     "Refused",
+    "Registry",
+    "RetryPolicy",
     "StorageError",
+    "Task",
     "Undecodable",
+    "Unloadable",
     "UnsupportedPlatform",
+    "WorkerDied",
+    "configure",
+    "current",
+    "task",
 ]

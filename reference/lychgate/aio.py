@@ -1,9 +1,10 @@
-"""The same backends under asyncio; every method is a coroutine.
+"""The same names for asyncio; every method is a coroutine.
 
     from lychgate import aio
 
-    async with await aio.Disk.open("storage") as tasks:
-        task_id = await tasks.add_task({"send": "welcome"})
+    async with aio.Queue(await aio.configure("disk", path="storage")) as queue:
+        await queue.enqueue(send, "ada@example.org")
+        await queue.run()
 
 What blocks the event loop (D31): every call but the fsyncs, for as long as the page cache takes;
 the fsyncs run in the loop's default executor. Tasks of one loop, threads and processes may share a
@@ -15,13 +16,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import PurePath
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
+from lychgate._aio_queue import Queue
+from lychgate._config import checked
 from lychgate._disk import FSYNC_FREQUENCY_S, PATH, PREFIX, DiskPrograms, PendingTask
 from lychgate._drive import Observer, drive
+from lychgate._nil import AioNil as Nil
 from lychgate._op import Program
 from lychgate._osfs import OsFs
 from lychgate._records import JSON, Codec, DeadTask
+
+__all__ = ["Disk", "Nil", "Queue", "configure"]
 
 R = TypeVar("R")
 
@@ -107,3 +113,9 @@ class Disk:
         trace: TracebackType | None,
     ) -> None:
         await self.close()
+
+
+async def configure(backend: str | None = "disk", **options: Any) -> Disk | Nil:
+    """Open the backend of that name with its options. Raises ConfigError, StorageError."""
+    checked(backend, options)
+    return Nil() if backend is None else await Disk.open(**options)
