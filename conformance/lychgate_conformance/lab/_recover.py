@@ -1,11 +1,14 @@
-"""What a new process sees on an image: recovery, remembered by the image's content.
+"""What a new process sees on an image: recovery, remembered by what it looked at.
 
 Rules of this file
   * Recovery is: mount, open the backend, read both stores. Then the process is killed and another
     one does the same: it must see the same (recovery is idempotent).
-  * Parts of an image that are never read together are recovered apart (crash-semantics §4.3).
-  * The outcome is a function of the image and of the boot id, and is remembered by them. A boot id
-    that stands in the image's own lock file means a restart without a host crash.
+  * The outcome is a function of the image and of the boot id. It is remembered by the names of the
+    image and the contents of those files that recovery looked at: a file that was never read can
+    hold anything.
+  * Parts of an image that are never read together are recovered apart (crash-semantics §4.3). That
+    the whole gives what its parts give is checked for the first images and every hundredth after.
+  * A boot id that stands in the image's own lock file means a restart without a host crash.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ from lychgate._op import Op
 
 from lychgate_conformance.lab._disk import Machine
 from lychgate_conformance.lab._family import Family
-from lychgate_conformance.lab._image import Content, Image
+from lychgate_conformance.lab._image import Content, Image, cached_image
 from lychgate_conformance.lab._oracle import Record
 from lychgate_conformance.lab._simfs import SimFs
 from lychgate_conformance.lab._target import PREFIX, Target, dead_record, task_record
@@ -59,39 +62,96 @@ def part_of(path: str) -> int:
     return WAL if is_wal_name(PREFIX, path.rpartition("/")[2]) else DEAD
 
 
+class Memory:
+    """Outcomes by paths and by the contents of the files that were looked at."""
+
+    def __init__(self) -> None:
+        self._looks: dict[tuple[str, ...], list[tuple[int, ...]]] = {}
+        self._known: dict[tuple[object, ...], Outcome] = {}
+
+    def get(self, paths: tuple[str, ...], contents: tuple[Content, ...]) -> Outcome | None:
+        """The outcome of an image that agrees with a known one in all that was looked at."""
+        known = self._known
+        for look in self._looks.get(paths, ()):
+            found = known.get((paths, look, tuple([contents[place] for place in look])))
+            if found is not None:
+                return found
+        return None
+
+    def put(self, key: Key, look: tuple[int, ...], outcome: Outcome) -> None:
+        """Remember an outcome and the places that it depends on."""
+        if len(self._known) > _KNOWN_MAX:
+            self._known.clear()
+            self._looks.clear()
+        paths, contents = key
+        looks = self._looks.setdefault(paths, [])
+        if look not in looks:
+            looks.append(look)
+        self._known[paths, look, tuple([contents[place] for place in look])] = outcome
+
+
 class Recovery:
-    """Recovers images for one target, one boot id.
+    """Recovers images for one target, one boot id."""
 
-    The two stores have no file in common, so an image is recovered in two parts, each remembered by
-    its content: the dead-task files alone, and the WAL files alone. That the whole gives what the
-    parts give is checked for the first images and for every hundredth one after them.
-    """
-
-    def __init__(self, target: Target, boot: str, *, twice: bool = True) -> None:
+    def __init__(self, target: Target, boot: str, *, remembers: bool = True) -> None:
         self.target = target
         self.boot = boot
-        self.twice = twice
+        self.remembers = remembers
         self.done = 0
         """Recoveries that were really run."""
-        self._known: dict[Key, Outcome] = {}
+        self._memory = Memory()
+        self._again: dict[Key, tuple[Outcome, frozenset[str]]] = {}
         self._wholes = 0
 
     def outcome(self, image: Image) -> Outcome:
         """What recovery shows on this image."""
         places = range(len(image.paths))
-        keys = [
-            self._key(
-                image,
-                [
-                    p
-                    for p in places
-                    if not isinstance(image.contents[p], bytes) or part_of(image.paths[p]) == n
-                ],
-            )
-            for n in (DEAD, WAL)
-        ]
-        dead, wal = (self.of(key, image) for key in keys)
-        return joined(dead, wal)
+        found = []
+        for part in (DEAD, WAL):
+            mine = [
+                place
+                for place in places
+                if not isinstance(image.contents[place], bytes)
+                or part_of(image.paths[place]) == part
+            ]
+            paths = tuple(image.paths[place] for place in mine)
+            contents = tuple(image.contents[place] for place in mine)
+            found.append(self._memory.get(paths, contents) or self._run_part((paths, contents)))
+        return joined(*found)
+
+    def _run_part(self, key: Key) -> Outcome:
+        outcome, look = self._run(Image(*key))
+        if self.remembers:
+            self._memory.put(key, look, outcome)
+        return outcome
+
+    def run(self, image: Image) -> Outcome:
+        """Recover a whole image, without looking into memory."""
+        return self._run(image)[0]
+
+    def _run(self, image: Image) -> tuple[Outcome, tuple[int, ...]]:
+        """The outcome, and the places of the image that it depends on."""
+        self.done += 1
+        machine = Machine(image, boot=self.boot)
+        machine.pids = _PIDS
+        nodes = list(machine.disk.nodes)[1:]  # mounting makes them in the order of the paths
+        first, seen = self._open_and_read(machine)
+        look = {place for place, number in enumerate(nodes) if number in seen}
+        if first.error or not self.remembers:
+            return first, tuple(sorted(look))
+        after = cached_image(machine.disk)
+        known = self._again.get((after.paths, after.contents))
+        if known is None:
+            machine.pids = 2 * _PIDS
+            inodes = {path: _inode(machine, path) for path in after.paths}
+            second, seen = self._open_and_read(machine)
+            read = frozenset(path for path, number in inodes.items() if number in seen)
+            if len(self._again) > _KNOWN_MAX:
+                self._again.clear()
+            known = self._again[after.paths, after.contents] = second, read
+        second, read = known
+        look |= {place for place, path in enumerate(image.paths) if path in read}
+        return _compared(first, second), tuple(sorted(look))
 
     def outcomes(self, family: Family) -> Iterator[tuple[Outcome, Callable[[], Image]]]:
         """The distinct outcomes of a product of images, each with an image that gives it.
@@ -109,11 +169,9 @@ class Recovery:
             paths = tuple(family.paths[p] for p in mine)
             part_found: dict[Outcome, dict[int, Content]] = {}
             for contents in product(*(family.slots[p].contents for p in mine)):
-                outcome = self._known.get((paths, contents))
+                outcome = self._memory.get(paths, contents)
                 if outcome is None:
-                    some = {p: slot.contents[0] for p, slot in enumerate(family.slots)}
-                    some.update(zip(mine, contents, strict=True))
-                    outcome = self.of((paths, contents), family.image(tuple(some.values())))
+                    outcome = self._run_part((paths, contents))
                 if outcome not in part_found:
                     part_found[outcome] = dict(zip(mine, contents, strict=True))
             found.append(part_found)
@@ -133,36 +191,7 @@ class Recovery:
             )
         return image
 
-    def _key(self, image: Image, places: list[int]) -> Key:
-        return tuple(image.paths[p] for p in places), tuple(image.contents[p] for p in places)
-
-    def of(self, key: Key, image: Image) -> Outcome:
-        """The outcome of one part; `image` holds it, and what its files hide."""
-        known = self._known.get(key)
-        if known is None:
-            hidden = {path: tail for path, tail in image.hidden.items() if path in key[0]}
-            if len(self._known) > _KNOWN_MAX:
-                self._known.clear()
-            known = self._known[key] = self.run(Image(*key, (), hidden))
-        return known
-
-    def run(self, image: Image) -> Outcome:
-        """Recover, without looking into memory."""
-        self.done += 1
-        machine = Machine(image, boot=self.boot)
-        machine.pids = _PIDS
-        first = self._open_and_read(machine)
-        if self.twice and not first.error:
-            second = self._open_and_read(machine)
-            if second.error:
-                return Outcome(first.dead, first.tasks, f"recovery-failed-twice: {second.error}")
-            if second.dead != first.dead or sorted(second.tasks) != sorted(first.tasks):
-                return Outcome(
-                    first.dead, first.tasks, f"not-idempotent: {first} and then {second}"
-                )
-        return first
-
-    def _open_and_read(self, machine: Machine) -> Outcome:
+    def _open_and_read(self, machine: Machine) -> tuple[Outcome, set[int]]:
         fs = SimFs(machine)
         backend = self.target.make(fs, 0.0)
         try:
@@ -170,15 +199,32 @@ class Recovery:
             tasks = run(backend.pending_tasks(), fs)
             dead = run(backend.list_dead_tasks(), fs)
         except LychgateError as error:
-            return Outcome((), (), f"recovery-failed: {error!r}")
+            return Outcome((), (), f"recovery-failed: {error!r}"), fs.seen
         except Exception as error:  # a bug of the target, to be reported like any other violation
-            return Outcome((), (), f"recovery-failed: unexpected {error!r}")
+            return Outcome((), (), f"recovery-failed: unexpected {error!r}"), fs.seen
         finally:
             fs.kill()
-        return Outcome(
-            tuple(dead_record(found, machine.clock) for found in dead),
-            tuple(task_record(found) for found in tasks),
+        outcome = Outcome(
+            tuple([dead_record(found, machine.clock) for found in dead]),
+            tuple([task_record(found) for found in tasks]),
         )
+        return outcome, fs.seen
+
+
+def _compared(first: Outcome, second: Outcome) -> Outcome:
+    """The first outcome, or what is wrong with the second one."""
+    text = ""
+    if second.error:
+        text = f"recovery-failed-twice: {second.error}"
+    elif second.dead != first.dead or sorted(second.tasks) != sorted(first.tasks):
+        text = f"not-idempotent: {first} and then {second}"
+    return Outcome(first.dead, first.tasks, text) if text else first
+
+
+def _inode(machine: Machine, path: str) -> int:
+    node = machine.look_up(f"/{path}")
+    assert node is not None, "an image's own path"
+    return node.number
 
 
 def joined(dead: Outcome, wal: Outcome) -> Outcome:

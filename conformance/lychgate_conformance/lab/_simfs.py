@@ -49,6 +49,8 @@ class SimFs:
         self._struck = ""
         self.calls = 0
         self.last_call = ""
+        self.seen: set[int] = set()
+        """Inodes whose bytes or size this process has looked at."""
         self.on_call: Callable[[str, int], None] | None = None
 
     # --- the life of a process ------------------------------------------------------------------
@@ -165,7 +167,9 @@ class SimFs:
 
     def read(self, fd: int, offset: int, size: int) -> bytes:
         fault = self._enter("read", size)
-        data = bytes(self._description(fd).node.data[offset : offset + size])
+        node = self._description(fd).node
+        self.seen.add(node.number)
+        data = bytes(node.data[offset : offset + size])
         return data if fault is None else data[: fault.keep]
 
     def append(self, fd: int, data: bytes) -> int:
@@ -230,6 +234,7 @@ class SimFs:
     def status(self, fd: int) -> Status:
         self._enter("status")
         node = self._description(fd).node
+        self.seen.add(node.number)
         return Status(len(node.data), node.mode, node.uid, node.gid)
 
     def set_owner(self, fd: int, mode: int, uid: int, gid: int) -> None:
