@@ -140,6 +140,16 @@ NeverSetMark(w, f) ==
            [] OTHER -> Keep(w, f, [j EXCEPT !.mode = "verbatim"]) /\ Goto(w, f, "CreateStaging")
   /\ UNCHANGED <<fs, flag, lock, inherited, left, known>>
 
+\* D24: somebody puts an old copy of the lock file in place, with its clean mark.
+RestoreLock ==
+  /\ FsExists(fs, "lock") /\ fs.lk = {}
+  /\ Spend("meddles")
+  /\ LET i == FreeInode(fs)
+         g == Relink(fs, LAMBDA dir : [dir EXCEPT !["lock"] = i])
+         m == <<Clean, << >> >>
+     IN  fs' = Collect([g EXCEPT !.ino[i] = [mem |-> Clean, want |-> m, disk |-> {m}]])
+  /\ UNCHANGED <<pc, job, flag, lock, inherited, known>>
+
 \* W9 for this store: an operation that failed in fsync says "clean" all the same.
 FailFsyncAsClean(w, f) ==
   /\ pc[w][f] \in {"FsyncData", "FsyncStaging", "FsyncDir"}

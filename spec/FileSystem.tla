@@ -249,7 +249,9 @@ FsSync(fs, d) ==
 (* A failed fsync, by mode.  Dropping picks what the device holds at that  *)
 (* time: from then on it is that, and the next fsync adds nothing to it.   *)
 (* That some dirty units may stay dirty is covered, since every subset of  *)
-(* them is among the images to pick from.                                  *)
+(* them is among the images to pick from.  Left out: a page that was       *)
+(* dropped and is evicted later, so that reads change; "revert" is that    *)
+(* eviction at once.                                                       *)
 (***************************************************************************)
 FsSyncFails(fs, d) ==
   LET i == fs.fd[d]

@@ -245,9 +245,11 @@ DropInherited(v) ==
   /\ UNCHANGED <<job, flag, lock, left, known>>
 
 (***************************************************************************)
-(* Somebody else deletes the lock file, or puts a new one in its place.    *)
-(* While nobody holds the lock CheckLock makes this harmless; while        *)
-(* somebody does, nothing can (D24): DeadTasksBroken has that model.       *)
+(* Somebody else deletes the lock file, or puts an empty one in its place, *)
+(* which is the same, since OpenLock makes an empty one.  While nobody     *)
+(* holds the lock CheckLock makes this harmless; while somebody does,      *)
+(* nothing can, and an old copy with a clean mark lies about the store     *)
+(* (D24): LockBroken and DeadTasksBroken have models of both.              *)
 (***************************************************************************)
 DeleteLock ==
   /\ FsExists(fs, "lock") /\ fs.lk = {}
