@@ -14,7 +14,7 @@ from lychgate_conformance import _oracle as oracle
 from lychgate_conformance._claims import Claims
 from lychgate_conformance._oracle import Did, Fate, Operation, Record
 from lychgate_conformance._store import Call, CallError, Dead, Pending, value_of
-from lychgate_conformance._verdict import Failed
+from lychgate_conformance._verdict import Failed, Inconclusive
 from lychgate_conformance._wire import ErrorText, Json, encode
 
 _ERROR_NAMES = {"plain": "ValueError", "foreign": "ForeignError", "mute": "_MuteError"}
@@ -135,6 +135,9 @@ class History:
 
     def judge(self, initial: Iterable[oracle.State] = (oracle.State(),)) -> None:
         """Failed when no order of the calls explains what was seen."""
-        found = oracle.outcomes(self._dids, self._rules, initial)
+        try:
+            found = oracle.outcomes(self._dids, self._rules, initial)
+        except oracle.TooMany as error:
+            raise Inconclusive(str(error)) from error
         if isinstance(found, oracle.Violation):
             raise Failed(str(found))

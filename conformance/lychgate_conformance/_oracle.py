@@ -300,7 +300,10 @@ def _cut(value: object, limit: int = 300) -> str:
 def outcomes(
     history: Iterable[Did], rules: Rules, initial: Iterable[State] = (State(),)
 ) -> frozenset[State] | Violation:
-    """The states in which the history can have left the store, or why it cannot have happened."""
+    """The states in which the history can have left the store, or why it cannot have happened.
+
+    Raises TooMany where too many calls may have happened or not.
+    """
     dids = [did for did in history if did.fate is not Fate.FAILED]
     events = [(did.begun, 0, i) for i, did in enumerate(dids)]
     events += [(did.ended, 1, i) for i, did in enumerate(dids)]
@@ -317,6 +320,13 @@ def outcomes(
         configs = after
     assert not running, "every call that began also ended"
     return frozenset(state for state, _ in configs)
+
+
+CONFIGS_MAX = 20_000
+
+
+class TooMany(Exception):
+    """More than CONFIGS_MAX states stayed possible: too much of the history is unknown."""
 
 
 _Config = tuple[State, frozenset[int]]
@@ -340,6 +350,8 @@ def _settle(
         for i in running - effective:
             for after in steps(state, dids[i], rules):
                 config = (after, effective | {i})
+                if len(seen) > CONFIGS_MAX:
+                    raise TooMany(f"more than {CONFIGS_MAX} states are possible")
                 if config not in seen:
                     seen.add(config)
                     stack.append(config)

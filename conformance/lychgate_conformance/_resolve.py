@@ -11,7 +11,7 @@ from lychgate_conformance._verdict import AdapterFault, UsageError
 Factory = Callable[..., object]
 """Called with `path`, `prefix` and `fsync_frequency`; gives a backend, or something to await."""
 
-_BUILT_IN = {"disk": "lychgate:Disk", "nil": "lychgate._nil:Nil"}
+_BUILT_IN = {"disk": "lychgate:Disk", "nil": "lychgate:Nil"}
 
 
 def resolve(spec: str) -> Factory:

@@ -120,6 +120,13 @@ def test_the_first_call_that_cannot_be_explained_is_named() -> None:
     assert "dead=['a']" in str(found)
 
 
+def test_a_history_of_which_too_little_is_known_is_given_up() -> None:
+    """The search is bounded; it never takes the machine with it."""
+    adds = [did(i, i, AddDead(Record(str(i), "x")), fate=Fate.MAYBE) for i in range(30)]
+    with pytest.raises(oracle.TooMany):
+        oracle.outcomes(adds, RULES)
+
+
 # --- waiting tasks ----------------------------------------------------------------------------
 
 

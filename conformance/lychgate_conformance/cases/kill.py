@@ -138,6 +138,7 @@ def killed_while_removing_dead(stage: Stage) -> None:
         calls = [store.call("remove_dead_tasks", some[n : n + 2]) for n in range(0, 24, 2)]
         history.killed(number, calls, kill_within(worker, calls, stage.rng.randrange(8)))
     look(stage, history, 9)
+    history.expect_no_errors()
     history.judge()
 
 
@@ -223,6 +224,7 @@ def killed_again_and_again(stage: Stage) -> None:
         calls = [random_call(store, stage.rng, IDS) for _ in range(60)]
         history.killed(number, calls, kill_within(worker, calls, stage.rng.randrange(50)))
     look(stage, history, 9)
+    history.expect_no_errors()
     history.judge()
 
 

@@ -157,4 +157,5 @@ def random_generations(stage: Stage) -> None:
             history.did(number, call, worker.ask(call.request()))
         worker.exit()
         history.end(number)
+    history.expect_no_errors()
     history.judge()

@@ -54,6 +54,7 @@ def run_sequence(stage: Stage, count: int, objects: int, reopen: float) -> None:
             history.begin(worker)
         call = random_call(stores[worker], stage.rng, IDS)
         history.did(worker, call, stage.here.ask(call.request()))
+    history.expect_no_errors()
     history.judge()
 
 

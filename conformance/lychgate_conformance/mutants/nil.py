@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable
 from typing import Any
 
-from lychgate._nil import Nil
+from lychgate import Nil
 from lychgate_conformance.mutants._base import mutant
 
 
