@@ -5,7 +5,7 @@ Rules of this file
     asyncio queue share. What happens to a task at the facade is in `_queue_flow.py`.
   * Memory holds nothing that the store has not: losing all of it loses no task.
   * `lock` guards everything here. Threads wait on conditions over it; asyncio finds it free always.
-  * An id is known once. A task that waits or runs is never taken in a second time.
+  * An id is known once: a task that waits or runs is never taken in a second time.
 
     take -> RUNNING --conclude--> CONCLUDING -> forget, or WAITING again after a retry
                     --release---> RELEASED: grace ran out; the stored count was given back
@@ -197,9 +197,9 @@ class Core:
     def schedule(self, task_id: str, spec: TaskSpec, job: Job, publish_at: float | None) -> None:
         """Take in a task that the store holds."""
         with self.lock:
-            if task_id not in self._items:
-                item = self._items[task_id] = Item(task_id, spec, job, publish_at)
-                self._wait(item, publish_at)
+            assert task_id not in self._items, "a store gives an id once, and a start asks `knows`"
+            item = self._items[task_id] = Item(task_id, spec, job, publish_at)
+            self._wait(item, publish_at)
 
     def reschedule(self, item: Item, job: Job, publish_at: float | None, due: float) -> None:
         """Put a task back that ran or could not run; due by then."""
