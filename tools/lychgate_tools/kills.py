@@ -81,14 +81,16 @@ def run(args: argparse.Namespace, spec: Spec, models: list[Model]) -> int:
         for key in keys[model.name]:
             matrix.properties.setdefault(key, model.name)
     started = time.monotonic()
-    with Runner(toolchain.find()) as runner, Progress("mutants", unit="runs") as progress:
-        for model in ordered:
-            if args.all or matrix.open_in(keys[model.name]):
-                campaign = _Campaign(spec, model, runner, limits, matrix, keys[model.name])
-                campaign.run(deadline, args.all, progress)
-    report = _report(matrix, time.monotonic() - started)
     path = reports / "spec-mutants.json"
-    path.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+    try:
+        with Runner(toolchain.find()) as runner, Progress("mutants", unit="runs") as progress:
+            for model in ordered:
+                if args.all or matrix.open_in(keys[model.name]):
+                    campaign = _Campaign(spec, model, runner, limits, matrix, keys[model.name])
+                    campaign.run(deadline, args.all, progress)
+    finally:  # an interrupted campaign keeps what it found
+        report = _report(matrix, time.monotonic() - started)
+        path.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
     if args.json:
         print_json(report)
     else:
@@ -186,7 +188,8 @@ class _Campaign:
         def tick() -> None:
             closed = len(self.matrix.killers)
             note = f"{closed}/{len(self.matrix.properties)} properties killed, {self.model.name}"
-            progress.update(self.matrix.runs, note)
+            left = [name for _, name in self.matrix.open_in(self.keys)]
+            progress.update(self.matrix.runs, f"{note}: {', '.join(left[:3])}" if left else note)
 
         in_parallel(one, range(len(found)), self.limits.jobs, self.runner, tick)
 
@@ -246,6 +249,7 @@ class _Campaign:
             liveness=self.task.liveness and temporal,
             deadlock=False,
             coverage=False,
+            small=self.task.small,
             memory=self.limits.memory,
             timeout_s=self.limits.timeout_s or (self.patience_s if mutant else None),
             lenient=True,

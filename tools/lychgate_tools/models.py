@@ -48,6 +48,7 @@ class Result:
         return ExitCode.SHORT
 
 
+_SMALL_MAX = 50_000
 _ERROR_CODES = {
     "memory": ExitCode.FAULT,
     "killed": ExitCode.FAULT,
@@ -75,6 +76,7 @@ def task_of(spec: Spec, modules: dict[str, str], model: Model, limits: Limits) -
         liveness=model.liveness,
         deadlock=model.deadlock,
         coverage=model.time_class == "quick",
+        small=model.time_class == "quick" and (model.distinct or 0) < _SMALL_MAX,
         memory=limits.memory,
         timeout_s=limits.timeout_s,
     )
@@ -208,15 +210,21 @@ class _StateCount:
     def partly(self, model: Model, distinct: int) -> None:
         with self._guard:
             self._running[model.name] = None
-            self._found[model.name] = distinct
+            self._found[model.name] = self._counted(model, distinct)
         self.show()
 
     def done(self, model: Model, distinct: int | None) -> None:
         with self._guard:
             self._running.pop(model.name, None)
-            self._found[model.name] = max(distinct or 0, self._expected[model.name])
+            self._found[model.name] = self._expected[model.name] or self._counted(model, distinct)
             self._ended += 1
         self.show()
+
+    def _counted(self, model: Model, distinct: int | None) -> int:
+        """With recorded numbers, a share of them, so that done and total speak of the same."""
+        if not self._progress.total:
+            return distinct or 0
+        return min(distinct or 0, self._expected[model.name])
 
     def show(self) -> None:
         with self._guard:

@@ -5,10 +5,14 @@ Why each flag is there (every one was earned by a failure):
     them at the end, so parallel runs in a shared one break each other;
   * a private -metadir: its default name has a resolution of one second;
   * -fp 0, -workers 1: the same numbers and the same counter-example every time;
+  * -lncheck final: else liveness is also checked now and then while states are still missing, so the
+    length of a counter-example would depend on the speed of the machine;
   * -checkpoint 0: a recovered run counts wrongly, so there is nothing to recover to;
   * -Xss8m: recursive operators overflow the default stack at 500 levels;
   * a private user.home: TLC sends statistics if a file in the user's home says so;
-  * ExitOnOutOfMemoryError and the GC limits: TLC was seen to hang for ever on a full heap.
+  * ExitOnOutOfMemoryError and the GC limits: TLC was seen to hang for ever on a full heap;
+  * TieredStopAtLevel=1 for small models: below some 50,000 states the optimising compiler costs
+    more than it gives (measured: 2.8 s of processor time in place of 6.3 s at 6,000 states).
 
 The spec is copied flat into the private directory first. So a path with spaces, a read-only
 checkout and a spec mutant are all the same case.
@@ -44,6 +48,7 @@ class Task:
     liveness: bool = False
     deadlock: bool = True  # whether a deadlock is an error
     coverage: bool = True
+    small: bool = True  # fewer than some 50,000 states
     memory: str = "1g"
     timeout_s: float | None = None
     extra: tuple[str, ...] = ()  # further arguments of TLC, e.g. -dump
@@ -144,6 +149,7 @@ class Runner:
             str(self.tools.java),
             "-Xss8m",
             f"-Xmx{task.memory}",
+            *(["-XX:TieredStopAtLevel=1"] if task.small else []),
             "-XX:+UseParallelGC",
             "-XX:+ExitOnOutOfMemoryError",
             "-XX:GCTimeLimit=90",
@@ -155,6 +161,7 @@ class Runner:
         ]
         tlc = ["tlc2.TLC", "-tool", "-metadir", str(private / "meta"), "-fp", "0", "-workers", "1"]
         tlc += ["-checkpoint", "0"]
+        tlc += ["-lncheck", "final"] if task.liveness else []
         tlc += ["-coverage", "1"] if task.coverage else []
         tlc += [] if task.deadlock else ["-deadlock"]
         return [*java, *tlc, *task.extra, "-config", "MODEL.cfg", f"{task.root}.tla"]
