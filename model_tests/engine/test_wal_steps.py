@@ -364,7 +364,7 @@ def test_the_copy_of_a_failed_rotation_is_gone_for_good_before_the_next_promise(
 
 
 @pytest.mark.usefixtures("small")
-@pytest.mark.parametrize("then", ["add", "remove", "sync", "unknown"])
+@pytest.mark.parametrize("then", ["add", "remove", "sync", "tick", "unknown"])
 def test_a_replaced_file_that_cannot_be_unlinked_stops_promises(store: Store, then: str) -> None:
     """W5: it holds no later removals; until it is gone, the next call fails, definitely."""
     tasks = [store.add("x" * 30) for _ in range(3)]
@@ -373,7 +373,9 @@ def test_a_replaced_file_that_cannot_be_unlinked_stops_promises(store: Store, th
     assert len(store.wal_files()) == 2
     calls: dict[str, Callable[[], object]] = {
         "add": lambda: store.add(1), "remove": lambda: store.remove(tasks[0]),
-        "sync": lambda: store.do(store.programs.sync()), "unknown": lambda: store.remove("unknown"),
+        "sync": lambda: store.do(store.programs.sync()),
+        "tick": lambda: store.do(store.programs.tick(0.0)),
+        "unknown": lambda: store.remove("unknown"),
     }
     with pytest.raises(StorageError, match="give this user access") as raised:
         calls[then]()

@@ -25,7 +25,6 @@ from functools import partial
 from typing import TypeVar
 
 from lychgate._errors import ClosedError, StorageError
-from lychgate._flag import Flag
 from lychgate._fs import Facts
 from lychgate._ids import TaskIds
 from lychgate._names import is_wal_name, wal_name
@@ -47,6 +46,7 @@ from lychgate._records import wal_remove_line
 from lychgate._stats import Stats
 from lychgate._steps import append_all, is_missing
 from lychgate._wal_file import (
+    Own,
     Replay,
     Slot,
     WalFile,
@@ -70,19 +70,6 @@ Visit = Callable[[bytes], None]
 """Called with each live record's line, newline included."""
 
 
-class _Own:
-    """What one process has of the WAL."""
-
-    def __init__(self) -> None:
-        self.flag = Flag()
-        self.file: WalFile | None = None
-        self.retired: list[WalFile] = []  # replaced by `file`, still to be unlinked
-        self.names_unsynced = False  # an unlink that is not durable yet
-        self.due: float | None = None  # when the batch must be fsynced
-        self.limit = float(ROTATE_BYTES)
-        self.closed = False
-
-
 class Wal:
     """The WAL of one backend object. All methods are programs."""
 
@@ -101,14 +88,14 @@ class Wal:
         self._facts = facts
         self._ids = ids
         self._stats = stats
-        self._by_process: dict[int, _Own] = {}
+        self._by_process: dict[int, Own] = {}
 
     # --- what a backend calls -----------------------------------------------------------------
 
     async def start(self) -> None:
         """Take over every file that no living process owns (W2)."""
 
-        async def body(own: _Own) -> None:
+        async def body(own: Own) -> None:
             for name in await ListWals(self._directory):
                 if is_wal_name(self._prefix, name):
                     await self._take_over(own, f"{self._directory}/{name}")
@@ -119,7 +106,7 @@ class Wal:
     async def add(self, task_id: str, line: bytes) -> None:
         """Append an add record; a record of the same id is replaced (U2)."""
 
-        async def body(own: _Own) -> None:
+        async def body(own: Own) -> None:
             file = await self._writable(own)
             await self._append(own, file, task_id, line, adds=True)
 
@@ -128,13 +115,11 @@ class Wal:
     async def remove(self, task_id: str) -> None:
         """Append a remove record, if the task is live here; else change nothing (W10)."""
 
-        async def body(own: _Own) -> None:
-            if own.file is None:
-                return
-            if task_id in own.file.live:
+        async def body(own: Own) -> None:
+            if own.file is not None and task_id in own.file.live:
                 file = await self._writable(own)
                 await self._append(own, file, task_id, wal_remove_line(task_id), adds=False)
-            elif own.file.suspect or own.retired or own.names_unsynced:
+            elif own.file is not None and (own.file.suspect or own.unsettled):
                 await self._writable(own)  # this may repeat a remove whose fsync failed (W9)
 
         await self._in_turn(body)
@@ -142,7 +127,7 @@ class Wal:
     async def pending(self, visit: Visit) -> None:
         """Show every live record of this process, in file order; changes nothing (W7)."""
 
-        async def body(own: _Own) -> None:
+        async def body(own: Own) -> None:
             if own.file is None:
                 return
             file = own.file
@@ -159,8 +144,9 @@ class Wal:
     async def tick(self, now: float) -> float | None:
         """fsync the batch when it is due at `now`; when the next one is due, or None (D1)."""
 
-        async def body(own: _Own) -> float | None:
-            if own.due is not None and (now >= own.due or now < own.due - self._frequency):
+        async def body(own: Own) -> float | None:
+            late = own.due is not None and not own.due - self._frequency <= now < own.due
+            if late or own.unsettled:
                 await self._make_durable(own)
             return own.due
 
@@ -173,7 +159,7 @@ class Wal:
     async def close(self) -> None:
         """Make everything durable and let the file go: unlinked when nothing in it is live."""
 
-        async def body(own: _Own) -> None:
+        async def body(own: Own) -> None:
             own.closed = True
             await with_release(self._make_durable(own), partial(self._let_go, own))
 
@@ -181,8 +167,8 @@ class Wal:
 
     # --- taking turns -------------------------------------------------------------------------
 
-    async def _in_turn(self, body: Callable[[_Own], Program[R]], closing: bool = False) -> R:
-        own, fiber = self._by_process.setdefault(self._facts.pid(), _Own()), object()
+    async def _in_turn(self, body: Callable[[Own], Program[R]], closing: bool = False) -> R:
+        own, fiber = self._by_process.setdefault(self._facts.pid(), Own(ROTATE_BYTES)), object()
         try:
             while not own.flag.take(fiber):
                 await Sleep(_TURN_S)
@@ -201,13 +187,13 @@ class Wal:
 
     # --- the own file -------------------------------------------------------------------------
 
-    async def _writable(self, own: _Own) -> WalFile:
+    async def _writable(self, own: Own) -> WalFile:
         """The own file, with nothing unsettled behind it: fit for an acknowledgement."""
         file = await self._sound(own)
         await self._settle(own)
         return file
 
-    async def _sound(self, own: _Own) -> WalFile:
+    async def _sound(self, own: Own) -> WalFile:
         """The own file; made, or made anew, if need be."""
         if own.file is None:
             own.file = await self._create()
@@ -234,7 +220,7 @@ class Wal:
         return True
 
     async def _append(
-        self, own: _Own, file: WalFile, task_id: str, line: bytes, adds: bool
+        self, own: Own, file: WalFile, task_id: str, line: bytes, adds: bool
     ) -> None:
         await self._write(file, AppendWal, line)
         if adds:
@@ -266,7 +252,7 @@ class Wal:
             file.suspect = True
             raise
 
-    async def _fsync(self, own: _Own, file: WalFile) -> None:
+    async def _fsync(self, own: Own, file: WalFile) -> None:
         try:
             await FsyncWal(file.fd)
         except GeneratorExit:
@@ -280,7 +266,7 @@ class Wal:
         file.synced()
         own.due = None
 
-    async def _make_durable(self, own: _Own) -> None:
+    async def _make_durable(self, own: Own) -> None:
         if own.file is not None and own.file.suspect:
             await self._rotate(own)
         if own.file is not None and own.file.dirty:
@@ -288,7 +274,7 @@ class Wal:
         await self._settle(own)
         own.due = None
 
-    async def _let_go(self, own: _Own) -> None:
+    async def _let_go(self, own: Own) -> None:
         file, own.file, own.due = own.file, None, None
         left, own.retired = own.retired, []
         for old in left:  # could not be unlinked: the next start merges them again
@@ -308,19 +294,19 @@ class Wal:
 
     # --- replacing files ----------------------------------------------------------------------
 
-    async def _rotate_by_size(self, own: _Own) -> None:
+    async def _rotate_by_size(self, own: Own) -> None:
         """The operation that made the file too large is done; a failure here only puts this off."""
         try:
             await self._rotate(own)
             await self._settle(own)
-            own.limit = float(ROTATE_BYTES)
+            own.limit = ROTATE_BYTES
         except StepError:
             self._stats.count("wal_rotations_failed")
         assert own.file is not None
         while own.file.size * 2 > own.limit:
             own.limit *= _GROWTH
 
-    async def _rotate(self, own: _Own) -> None:
+    async def _rotate(self, own: Own) -> None:
         """Copy the live records into a new file; from then on that is the own file (W5)."""
         old = own.file
         assert old is not None
@@ -344,7 +330,7 @@ class Wal:
         own.retired.append(old)
         self._stats.count("wal_rotations")
 
-    async def _take_over(self, own: _Own, path: str) -> None:
+    async def _take_over(self, own: Own, path: str) -> None:
         """Copy what is live in another's file into the own one, and retire it (W2, W5)."""
         try:
             fd = await claim_wal(path)
@@ -360,7 +346,7 @@ class Wal:
         self._stats.count("wal_files_merged")
         await self._unlink_retired(own)
 
-    async def _merge(self, own: _Own, fd: int, replay: Replay) -> None:
+    async def _merge(self, own: Own, fd: int, replay: Replay) -> None:
         for task_id in replay.ids:
             self._ids.observe(task_id)
         self._stats.count("wal_lines_skipped", replay.bad)
@@ -369,14 +355,14 @@ class Wal:
             await self._copy(fd, iter(replay.live.items()), target)
             await self._fsync(own, target)
 
-    async def _settle(self, own: _Own) -> None:
+    async def _settle(self, own: Own) -> None:
         """Make the end of replaced files durable; before that nothing is acknowledged (W5)."""
         await self._unlink_retired(own)
         if own.names_unsynced:
             await FsyncWalDir(self._directory)
             own.names_unsynced = False
 
-    async def _unlink_retired(self, own: _Own) -> None:
+    async def _unlink_retired(self, own: Own) -> None:
         while own.retired:
             file = own.retired[-1]
             try:

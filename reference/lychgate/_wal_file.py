@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
 
+from lychgate._flag import Flag
 from lychgate._lines import Line, LineScanner
 from lychgate._op import StepError, with_undo
 from lychgate._ops import ClaimCheck, ClaimOpen, ClaimTry, CloseWal, ReadWal
@@ -80,6 +81,23 @@ class WalFile:
     def on_disk(self) -> Iterator[tuple[str, Slot]]:
         """The live records that an fsync has covered, in file order."""
         return ((key, slot) for key, slot in self.live.items() if key not in self.unsynced)
+
+
+class Own:
+    """What one process has of the WAL. `limit` is the size at which its file is rotated."""
+
+    def __init__(self, limit: float) -> None:
+        self.flag = Flag()
+        self.file: WalFile | None = None
+        self.retired: list[WalFile] = []  # replaced by `file`, still to be unlinked
+        self.names_unsynced = False  # an unlink that is not durable yet
+        self.due: float | None = None  # when the batch must be fsynced
+        self.limit = limit
+        self.closed = False
+
+    @property
+    def unsettled(self) -> bool:
+        return bool(self.retired) or self.names_unsynced
 
 
 class Replay:
