@@ -80,6 +80,7 @@ class MemoryStore:
     owned: set[str] = field(default_factory=set)  # by the process that runs now
     dead: list[DeadTask] = field(default_factory=list)
     claims: Counter[str] = field(default_factory=Counter)  # since the last retry
+    batch: int = 1000  # tasks in one claim
     ids: int = 0
     syncs: int = 0
 
@@ -129,10 +130,11 @@ class MemoryStore:
             self.log.append((task_id, None))
 
     def pending_tasks(self) -> list[tuple[str, object, float | None]]:
-        found = []
+        found: list[tuple[str, object, float | None]] = []
         for task_id, (task, publish_at) in self.live().items():
             if self.pending_scope == "due_unclaimed":
-                if task_id in self.owned or (publish_at or 0) > self.clock.now():
+                is_due = (publish_at or 0) <= self.clock.now()
+                if task_id in self.owned or not is_due or len(found) == self.batch:
                     continue
                 self.claims[task_id] += 1
                 if self.claims[task_id] > CLAIMS_MAX:  # in one transaction (Q7)

@@ -868,6 +868,24 @@ def test_a_claiming_loop_asks_again(
     assert claiming.live() == {} and times == {1000.0, 1005.0, 1010.0, 1015.0, 1020.0, 1025.0}
 
 
+def test_claims_are_made_for_free_hands_only(
+    make_rig: MakeRig, tasks: Registry, claiming: Recorder
+) -> None:
+    """Q5, U5: what this worker cannot run yet is left to others; a full batch asks for the next."""
+    most: list[int] = []
+
+    @tasks.task(name="work")
+    def work() -> None:
+        most.append(len(claiming.inner.owned & set(claiming.live())))
+
+    claiming.inner.batch = 3
+    for _ in range(20):
+        claiming.inner.owned.discard(claiming.add_task({**JOB, "task": "work"}))
+    run_until_idle(make_rig(over=claiming, concurrency=2))
+    assert claiming.live() == {} and len(most) == 20
+    assert max(most) <= 2 + 1 + 3, "running, waiting, and one batch for a free hand"
+
+
 def test_a_lost_claim_is_seen(make_rig: MakeRig, tasks: Registry, claiming: Recorder) -> None:
     """Q6: finishing, retrying and burying what another owns changes nothing and is counted."""
 

@@ -207,6 +207,31 @@ def test_cancelling_run_gives_back_what_runs(backend: Recorder, tasks: Registry)
     assert (value["attempts"], value["running"], cleaned) == (0, False, ["yes"])
 
 
+def test_a_loop_that_ends_gives_back_what_runs(backend: Recorder, tasks: Registry) -> None:
+    """U7: asyncio cancels everything at once, in any order; none of it is a failure."""
+
+    async def main() -> None:
+        begun = asyncio.Semaphore(0)
+
+        @tasks.task
+        async def work() -> None:
+            begun.release()
+            await asyncio.sleep(PATIENCE_S)
+
+        queue = aio_queue(backend, tasks)
+        for _ in range(8):
+            await queue.enqueue(work)
+        tasks_of_main.append(asyncio.create_task(queue.run()))
+        for _ in range(8):
+            await begun.acquire()
+
+    tasks_of_main: list[asyncio.Task[None]] = []
+    asyncio.run(main())
+    stored = [value for value, _ in backend.live().values()]
+    assert [(value["attempts"], value["running"]) for value in stored] == [(0, False)] * 8
+    assert tasks_of_main[0].cancelled()
+
+
 def test_a_task_that_cancels_itself_has_failed(backend: Recorder, tasks: Registry) -> None:
     """U9: CancelledError out of a task that nobody cut is its own failure."""
 

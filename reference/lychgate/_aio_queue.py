@@ -204,7 +204,8 @@ class Queue:
         except Exception:  # a fault of the queue itself must not stop its loop
             _log.exception("task %s was left to the next start", item.task_id)
             core.forget(item)
-        except BaseException:  # cut, or the loop is gone
+        except asyncio.CancelledError:  # by `_leave`, or by a loop that ends with tasks under way
+            await self._drive(flow.give_back(core, item))
             core.forget(item)
             raise
 
