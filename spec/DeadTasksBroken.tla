@@ -181,8 +181,9 @@ OverwriteStaging(w, f) ==
 \* no fault in this one: everything in staging is fsynced before the rename.
 TruncateStaging(w, f) ==
   /\ pc[w][f] = "CreateStaging"
-  /\ fs' = IF FsExists(fs, "tmp") THEN FsTruncate(FsOpen(fs, Staging(w, f), "tmp"), Staging(w, f), 0)
-           ELSE FsCreate(fs, Staging(w, f), "tmp")
+  /\ LET d == Staging(w, f)
+     IN  fs' = IF FsExists(fs, "tmp") THEN FsTruncate(FsOpen(fs, d, "tmp"), d, 0)
+               ELSE FsCreate(fs, d, "tmp")
   /\ Goto(w, f, "OpenData")
   /\ UNCHANGED <<job, flag, lock, inherited, left, known>>
 

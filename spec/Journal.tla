@@ -170,7 +170,8 @@ Seen == UNION {SetOf(c) : c \in {Word(FsSeen(fs, "live"), FsSeen(fs, "tmp"))}}
 
 Texts(n) == IF n = 0 THEN {<< >>} ELSE {m[1] : m \in fs.ino[n].disk}
 Durable ==
-  {SetOf(c) : c \in UNION {{Word(p[1], p[2]) : p \in Texts(d.live) \X Texts(d.tmp)} : d \in fs.dirs}}
+  LET after(d) == {Word(p[1], p[2]) : p \in Texts(d.live) \X Texts(d.tmp)}
+  IN  {SetOf(c) : c \in UNION {after(d) : d \in fs.dirs}}
 
 JTypeOK == FsTypeOK(fs) /\ known \in [Records -> {"absent", "adding", "present", "removing"}]
 

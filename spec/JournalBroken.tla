@@ -6,7 +6,8 @@
 EXTENDS Journal
 
 Inodes4 == 1..4
-PlanTwo == <<{<<"add", "c">>, <<"remove", "a">>}, {<<"add", "c">>, <<"remove", "a">>, <<"list", "">>}>>
+PlanTwo == <<{<<"add", "c">>, <<"remove", "a">>},
+             {<<"add", "c">>, <<"remove", "a">>, <<"list", "">>}>>
 KillCrash == [kills |-> 1, crashes |-> 1]
 
 \* D21: no recovery: a journal that is found is thrown away, complete or not, and is not read.

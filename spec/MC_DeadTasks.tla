@@ -30,7 +30,8 @@ PlanGhostRename == <<{List}, {Add("b"), Remove("a")}, {Add("b")}, {Remove("a"), 
 PlanFailListAdd == <<{Add("b")}, {List}, {Add("c")}>>
 PlanOrphan == <<{Add("b")}, {Remove("c")}, {Remove("b")}>>
 PlanPair == <<{Add("b"), Remove("a")}, {Add("c"), Remove("a"), Remove("b"), List}>>
-PlanPair3 == <<{Add("b"), Remove("a")}, {Add("c"), Remove("a"), Remove("b"), List}, {Add("c"), List}>>
+PlanPair3 == <<{Add("b"), Remove("a")}, {Add("c"), Remove("a"), Remove("b"), List},
+               {Add("c"), List}>>
 PlanEvery == <<{Add("b"), Remove("c")}, {Remove("a"), List}>>
 PlanStart == <<{Prepare, Add("a"), Remove("a")}, {Add("b"), Remove("a"), List}>>
 PlanLive == <<{Add("b")}, {Remove("a")}>>
