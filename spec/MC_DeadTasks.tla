@@ -34,7 +34,7 @@ PlanPair3 == <<{Add("b"), Remove("a")}, {Add("c"), Remove("a"), Remove("b"), Lis
                {Add("c"), List}>>
 PlanEvery == <<{Add("b"), Remove("c")}, {Remove("a"), List}>>
 PlanStart == <<{Prepare, Add("a"), Remove("a")}, {Add("b"), Remove("a"), List}>>
-PlanLive == <<{Add("b")}, {Remove("a")}>>
+PlanLive == <<{Add("b"), Remove("a")}, {List}>>
 
 NoFaults == [faults |-> 6, kills |-> 0, crashes |-> 0, remounts |-> 0, fails |-> 0, forks |-> 0,
              meddles |-> 0]
