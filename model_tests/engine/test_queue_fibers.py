@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import threading
 from collections import Counter
-from collections.abc import Iterator
 from typing import Any, cast
 
 import pytest
 from engine.queue_doubles import AsyncBackendOf, MemoryStore, Recorder
+from engine.queue_rig import quiet, tasks
 
 from lychgate._aio_queue import Queue as AioQueue
 from lychgate._clock import SystemClock
@@ -21,18 +20,6 @@ from lychgate._queue_errors import QueueFull
 from lychgate._task import Registry
 
 PATIENCE_S = 60.0  # how long a test waits for what must come; reached only when it fails
-
-
-@pytest.fixture(autouse=True)
-def quiet() -> Iterator[None]:
-    logging.disable(logging.CRITICAL)
-    yield
-    logging.disable(logging.NOTSET)
-
-
-@pytest.fixture
-def tasks() -> Registry:
-    return Registry()
 
 
 @pytest.fixture

@@ -10,16 +10,14 @@ a host crash may take is what was never durable.
 
 from __future__ import annotations
 
-import logging
 import math
 import threading
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import pytest
 from engine.queue_doubles import Broken, FakeClock, MemoryStore
+from engine.queue_rig import quiet
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -318,11 +316,3 @@ TestCrashingQueue = CrashingQueue.TestCase
 TestCrashingQueue.settings = _settings
 TestClaimingCrashingQueue = ClaimingCrashingQueue.TestCase
 TestClaimingCrashingQueue.settings = _settings
-
-
-@pytest.fixture(autouse=True)
-def quiet() -> Iterator[None]:
-    """The machine makes thousands of failures, and their tracebacks say nothing."""
-    logging.disable(logging.CRITICAL)
-    yield
-    logging.disable(logging.NOTSET)
