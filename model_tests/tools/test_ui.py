@@ -44,6 +44,7 @@ def test_no_colour_in_a_pipe_nor_with_no_color(monkeypatch: pytest.MonkeyPatch) 
 def test_progress_says_rate_and_time_left() -> None:
     line = Progress("TLC", 2000, "states").line(500, 5.0, "now Lock")
     assert line == "TLC  500/2,000 states  100/s  15 s left  now Lock"
+    assert "30 s left" in Progress("TLC", 2000).line(2000, 10.0, share=0.25)
     assert "left" not in Progress("TLC", 0).line(5, 1.0)
     assert Progress("TLC", 10).line(0, 0.0) == "TLC  0/10"
 

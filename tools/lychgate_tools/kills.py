@@ -8,7 +8,9 @@ ones. With --all every mutant meets every property.
 
 A property is what the model file names. Two models share one if their root modules see the same
 definition of it. Which mutant comes next depends on what still lacks a killer: a lost fairness
-condition cannot break an invariant, a value of no type is what a type invariant is there for.
+condition cannot break an invariant, a value of no type is what a type invariant is there for. A
+model in which mutant after mutant finds nothing (one worker can break no mutual exclusion) is left
+for the next one, and taken up again when all have had their turn.
 """
 
 from __future__ import annotations
@@ -36,6 +38,7 @@ from lychgate_tools.ui import ExitCode, Progress, UserError, colour, print_json,
 KILLED, SURVIVED, BROKEN, UNDECIDED = "killed", "survived", "broken", "undecided"
 _PATIENCE = 5.0  # a mutant may take this many times as long as the control
 _PATIENCE_MIN_S = 30.0
+_FRUITLESS_MAX = (12, 48, 10**9)  # mutants in a row without a kill, in the first round and later
 
 Key = tuple[str, str]  # the module that defines a property, and its name
 
@@ -82,13 +85,23 @@ def run(args: argparse.Namespace, spec: Spec, models: list[Model]) -> int:
             matrix.properties.setdefault(key, model.name)
     started = time.monotonic()
     path = reports / "spec-mutants.json"
+    campaigns: list[_Campaign] = []
     try:
         with Runner(toolchain.find()) as runner, Progress("mutants", unit="runs") as progress:
-            for model in ordered:
-                if args.all or matrix.open_in(keys[model.name]):
-                    campaign = _Campaign(spec, model, runner, limits, matrix, keys[model.name])
-                    campaign.run(deadline, args.all, progress)
+            campaigns += [
+                _Campaign(spec, model, runner, limits, matrix, keys[model.name])
+                for model in ordered
+            ]
+            for patience in _FRUITLESS_MAX[-1:] if args.all else _FRUITLESS_MAX:
+                for campaign in campaigns:
+                    if args.all or matrix.open_in(keys[campaign.model.name]):
+                        campaign.run(deadline, args.all, patience, progress)
     finally:  # an interrupted campaign keeps what it found
+        matrix.not_run = sum(
+            campaign.left
+            for campaign in campaigns
+            if args.all or matrix.open_in(keys[campaign.model.name])
+        )
         report = _report(matrix, time.monotonic() - started)
         path.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
     if args.json:
@@ -119,6 +132,9 @@ class _Deck:
             self._kinds.setdefault(mutant.operator, deque()).append(mutant)
         self._turn = 0
         self._guard = threading.Lock()
+
+    def __len__(self) -> int:
+        return sum(len(dealt) for dealt in self._kinds.values())
 
     def deal(self, wanted: Sequence[Key], properties: Sequence[str]) -> Mutant:
         """The next mutant for one of the wanted properties, each in its turn."""
@@ -159,8 +175,16 @@ class _Campaign:
         self.task = task_of(spec, self.modules, model, limits)
         self.config = cfg.parse(self.task.config)
         self.patience_s = _PATIENCE_MIN_S
+        self._deck: _Deck | None = None
+        self._fruitless = 0
 
-    def run(self, deadline: float, every: bool, progress: Progress) -> None:
+    @property
+    def left(self) -> int:
+        """Mutants not tried; at least one where nobody has counted them yet."""
+        return 1 if self._deck is None else len(self._deck)
+
+    def _prepare(self) -> _Deck:
+        """The control run, then the mutants."""
         names = [name for _, name in self.keys]
         control = self._tlc(self.modules, names, None)
         if control.verdict.outcome != "ok":
@@ -171,19 +195,21 @@ class _Campaign:
             )
         self.patience_s = max(_PATIENCE_MIN_S, _PATIENCE * control.seconds)
         parsed = sany.parse(self.runner.tools, self.modules, self.model.module)
-        found = mutants(parsed, self.modules, self.config.behaviour, self.config.checked)
+        return _Deck(mutants(parsed, self.modules, self.config.behaviour, self.config.checked))
 
-        deck = _Deck(found)
+    def run(self, deadline: float, every: bool, patience: int, progress: Progress) -> None:
+        """Try mutants until none is wanted, the time is over, or `patience` found nothing."""
+        if time.monotonic() > deadline:
+            return
+        self._fruitless = 0
+        deck = self._deck = self._prepare() if self._deck is None else self._deck
 
         def one(_: int) -> None:
             wanted = list(self.keys) if every else self.matrix.open_in(self.keys)
-            if not wanted:
-                return
-            if time.monotonic() > deadline:
-                with self.matrix.guard:
-                    self.matrix.not_run += 1
-                return
-            self._try(deck.deal(wanted, self.config.properties), wanted, every)
+            if wanted and self._fruitless < patience and time.monotonic() < deadline:
+                mutant = deck.deal(wanted, self.config.properties)
+                killed = self._try(mutant, wanted, every)
+                self._fruitless = 0 if killed else self._fruitless + 1
 
         def tick() -> None:
             closed = len(self.matrix.killers)
@@ -191,10 +217,11 @@ class _Campaign:
             left = [name for _, name in self.matrix.open_in(self.keys)]
             progress.update(self.matrix.runs, f"{note}: {', '.join(left[:3])}" if left else note)
 
-        in_parallel(one, range(len(found)), self.limits.jobs, self.runner, tick)
+        in_parallel(one, range(len(deck)), self.limits.jobs, self.runner, tick)
 
-    def _try(self, mutant: Mutant, wanted: list[Key], every: bool) -> None:
-        """Run a mutant until it violates none of the properties that are still of interest."""
+    def _try(self, mutant: Mutant, wanted: list[Key], every: bool) -> bool:
+        """Run a mutant until it violates none of the properties that are still of interest.
+        Whether it violated any."""
         trial = Trial(mutant, self.model.name)
         modules = mutant.applied(self.modules)
         left = {key[1]: key for key in wanted}
@@ -215,6 +242,7 @@ class _Campaign:
                 left = {name: key for name, key in left.items() if key in still}
         with self.matrix.guard:
             self.matrix.trials.append(trial)
+        return KILLED in trial.outcome.values()
 
     def _violated(
         self, verdict: Verdict, modules: dict[str, str], left: list[str], mutant: Mutant

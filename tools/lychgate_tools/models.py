@@ -49,6 +49,7 @@ class Result:
 
 
 _SMALL_MAX = 50_000
+_START_STATES = 3_000  # starting a JVM takes as long as finding so many states
 _ERROR_CODES = {
     "memory": ExitCode.FAULT,
     "killed": ExitCode.FAULT,
@@ -232,4 +233,6 @@ class _StateCount:
             if self._running:
                 note += f", now {', '.join(self._running)}"
             found = sum(self._found.values())
-        self._progress.update(found, note)
+            over = found + _START_STATES * self._ended
+            whole = self._progress.total + _START_STATES * len(self._found)
+        self._progress.update(found, note, over / whole if self._progress.total else 0.0)

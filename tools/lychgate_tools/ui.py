@@ -179,29 +179,33 @@ class Progress:
         with self._guard:
             self._clear()
 
-    def update(self, done: float, note: str = "") -> None:
-        """`done` of `total` units are done; `note` says what is being worked on."""
+    def update(self, done: float, note: str = "", share: float = 0.0) -> None:
+        """`done` of `total` units are done; `note` says what is being worked on.
+
+        `share` (0 to 1) is how much of the whole time is over, where units do not tell.
+        """
         now = time.monotonic()
         with self._guard:
             every = self._TTY_EVERY_S if self._tty else self._PLAIN_EVERY_S
             if now - self._start < self._QUIET_S or (self._last and now - self._last < every):
                 return
             self._last = now
-            self._show(self.line(done, now - self._start, note))
+            self._show(self.line(done, now - self._start, note, share))
 
-    def line(self, done: float, elapsed: float, note: str = "") -> str:
+    def line(self, done: float, elapsed: float, note: str = "", share: float = 0.0) -> str:
         """The text of the line; apart from `update` so that it can be tested without a clock."""
         parts = [self.what]
         unit = f" {self.unit}" if self.unit else ""
         rate = done / elapsed if elapsed > 0 else 0.0
+        share = share or (done / self.total if self.total else 0.0)
         if self.total > 0:
             parts.append(f"{done:,.0f}/{self.total:,.0f}{unit}")
         else:
             parts.append(f"{done:,.0f}{unit}")
         if rate > 0:
             parts.append(f"{rate:,.0f}/s" if rate >= 10 else f"{rate:.1f}/s")
-            if self.total > done:
-                parts.append(f"{seconds((self.total - done) / rate)} left")
+            if 0 < share < 1:
+                parts.append(f"{seconds(elapsed * (1 - share) / share)} left")
         if note:
             parts.append(note)
         return "  ".join(parts)
