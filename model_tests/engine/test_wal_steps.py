@@ -142,6 +142,31 @@ def test_fsyncs_are_batched(tmp_path: Path) -> None:
     store.kill()
 
 
+@pytest.mark.parametrize("call", ["remove unknown", "pending"])
+def test_any_call_past_due_does_the_fsync(tmp_path: Path, call: str) -> None:
+    """D1: without a queue; and a reader is not told when it fails."""
+    store, clock = batching(tmp_path)
+    task_id = store.add(1)
+    calls: dict[str, Callable[[], object]] = {
+        "remove unknown": lambda: store.remove("unknown"), "pending": store.pending,
+    }
+    calls[call]()
+    assert "FsyncWal" not in store.trace
+    clock.time += 10
+    clock.arm(Fault(0, OSError(errno.EIO, "io"), only="fsync"))
+    if call == "pending":
+        assert store.pending() == [task_id]
+    else:
+        with pytest.raises(StorageError, match="may or may not"):
+            store.remove("unknown")
+    assert store.trace == ["FsyncWal"]
+    store.remove("unknown")
+    assert store.trace[: len(CREATE)] == CREATE and "FsyncWal" in store.trace
+    calls[call]()
+    assert "FsyncWal" not in store.trace and store.pending() == [task_id]
+    store.kill()
+
+
 @pytest.mark.parametrize("jump", [-1e6, 1e6])
 def test_a_clock_that_jumps_postpones_no_fsync(tmp_path: Path, jump: float) -> None:
     """D1, W3: backward: the period begins anew, or ends at once; forward: it is over."""
