@@ -45,17 +45,19 @@ EXTENDS FileSystem
 CONSTANTS
   Workers, Tasks,  \* strings
   Eager,           \* TRUE: fsync_frequency 0, an fsync before each acknowledgement (W9)
-  ReAdd,           \* TRUE: callers may add a removed id again, in any worker (W12)
-  Budget           \* how often each fault, start and rotation may happen, see `left`
+  \* how often these may happen; in guards, not in a CONSTRAINT, so that nothing is hidden:
+  StartMax, RotationMax, ForkMax, KillMax, CrashMax,
+  FailMax,         \* calls that fail or write short
+  AgainMax         \* ids that are used again
 
 VARIABLES
   fs,    \* the file system (FileSystem.tla)
   pc,    \* per worker: program and next step
   me,    \* per worker: what it has in memory, see NoMemory
-  left,  \* what is left of Budget
+  left,  \* what is left of these numbers
   \* history, written by the steps that earn or break a promise and read by no step:
   word,  \* what callers were told of each task (WalSpec.tla)
-  twin   \* tasks that a crash, or a start that failed, left in two files
+  twin   \* tasks that a crash, a start that failed, or a re-use left in two files
 
 vars == <<fs, pc, me, left, word, twin>>
 
@@ -119,6 +121,9 @@ Set(w, m) == me' = [me EXCEPT ![w] = m]
 Spend(what) == left[what] > 0 /\ left' = [left EXCEPT ![what] = @ - 1]
 History == <<word, twin>>
 Outcome(out) == IF out = "ok" THEN UNCHANGED left ELSE Spend("fails")
+
+Budget == [starts |-> StartMax, rotations |-> RotationMax, forks |-> ForkMax, kills |-> KillMax,
+           crashes |-> CrashMax, fails |-> FailMax, again |-> AgainMax]
 
 TypeOK ==
   /\ FsTypeOK(fs)
@@ -247,9 +252,12 @@ Adopt(f, w) ==
 (* Adding and removing.  Memory follows the file: it changes when the line *)
 (* is written, whatever becomes of the fsync.                              *)
 (***************************************************************************)
-Fresh(t) == word[t] = "new" \/ (ReAdd /\ word[t] \in {"removed", "buried"})
-MayWrite(w, r) == \/ \E t \in Tasks : r = Put[t] /\ Fresh(t)
-                  \/ \E t \in me[w].live : r = Rem[t]
+\* Callers may choose ids, and add a removed one again, in any worker (W12).  If its removal was not
+\* yet durable, the old addition may come back beside the new one: a twin.
+Again(r) == r = Put[TaskOf(r)] /\ word[TaskOf(r)] \in {"removed", "buried"}
+MayWrite(w, r) == \/ r = Put[TaskOf(r)] /\ word[TaskOf(r)] = "new"
+                  \/ Again(r) /\ left.again > 0
+                  \/ r = Rem[TaskOf(r)] /\ TaskOf(r) \in me[w].live
 
 \* The worker's memory once the line is written.
 Applied(w, r) ==
@@ -277,7 +285,10 @@ AppendWal(w, r, out) ==
           /\ Set(w, [me[w] EXCEPT !.rec = r, !.good = IF pc[w] = "idle"
                                                      THEN Len(FsContent(fs, Own[w])) ELSE @])
           /\ Say(r, "open", "open")
-  /\ Outcome(out) /\ UNCHANGED twin
+  /\ left' = [left EXCEPT !.again = @ - (IF Again(r) THEN 1 ELSE 0),
+                          !.fails = @ - (IF out = "ok" THEN 0 ELSE 1)]
+  /\ left'.fails >= 0
+  /\ twin' = IF Again(r) /\ word[TaskOf(r)] = "removed" THEN twin \cup {TaskOf(r)} ELSE twin
 
 \* Back to the last good length.  If even that fails the file is suspect: nothing may follow a
 \* fragment (W6).
@@ -331,7 +342,8 @@ CopyWal(w, out) ==
 Covered(w) == [me[w] EXCEPT !.tail = {}, !.out = {}, !.rec = ""]
 Vouched(w) ==
   [t \in Tasks |-> IF t \in me[w].live /\ word[t] = "acked" THEN "synced"
-                   ELSE IF t \in me[w].out /\ word[t] = "removed" THEN "buried" ELSE word[t]]
+                   ELSE IF word[t] = "removed" /\ {v \in Workers : t \in me[v].out} = {w}
+                   THEN "buried" ELSE word[t]]
 
 (***************************************************************************)
 (* fsync of a file.  One that fails may lose dirty data for good (W9): the *)
@@ -515,6 +527,20 @@ Next ==
   \/ Done
 
 WalSystem == Init /\ [][Next]_vars
+
+\* The same from a later day: a dead owner has left a file with one synced task.
+LeftFile(f, n, cells) ==
+  LET d == CHOOSE d \in Fds : TRUE
+  IN  FsClose(FsSyncDir(FsSync(FsAppend(FsCreate(f, d, n), d, cells), d)), d)
+TheTask == CHOOSE t \in Tasks : TRUE
+InitFrom(f) ==
+  /\ fs = f
+  /\ pc = [w \in Workers |-> "down"]
+  /\ me = [w \in Workers |-> NoMemory]
+  /\ left = Budget
+  /\ word = [t \in Tasks |-> IF t \in Seen(fs) THEN "synced" ELSE "new"]
+  /\ twin = {}
+LeftSystem == InitFrom(LeftFile(FsEmpty, 1, Line(Put[TheTask]))) /\ [][Next]_vars
 
 -----------------------------------------------------------------------------
 (***************************************************************************)

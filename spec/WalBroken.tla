@@ -160,22 +160,17 @@ ForkShares(w, child) ==
 NothingEverComesBack == \A t \in Tasks : word[t] = "buried" => t \notin Seen(fs)
 
 (***************************************************************************)
-(* Bounds of the search for counter-examples.  InitLeft saves the steps of *)
-(* a first life: a file that its dead owner left, with one synced task.    *)
+(* Bounds of the search for counter-examples, and where it starts.         *)
 (***************************************************************************)
 NobodyCloses == \A w \in Workers : pc[w] \notin {"close.UnlinkWal", "close.CloseWal"}
 NobodyDrops == \A w \in Workers : pc[w] # "dropped.FsyncWalDir"
 
-LeftFile ==
-  LET d == CHOOSE d \in Fds : TRUE
-      t == CHOOSE t \in Tasks : TRUE
-  IN  FsClose(FsSyncDir(FsSync(FsAppend(FsCreate(FsEmpty, d, 1), d, Line(Put[t])), d)), d)
-InitLeft ==
-  /\ fs = LeftFile
-  /\ pc = [w \in Workers |-> "down"]
-  /\ me = [w \in Workers |-> NoMemory]
-  /\ left = Budget
-  /\ word = [t \in Tasks |-> IF t \in Seen(fs) THEN "synced" ELSE "new"]
-  /\ twin = {}
-LeftSystem == InitLeft /\ [][Next]_vars
+\* An owner that died inside a write.
+LeftTornSystem == InitFrom(LeftFile(FsEmpty, 1, <<Front[Put[TheTask]]>>)) /\ [][Next]_vars
+
+\* One worker had added and removed a task, and another then added the same id again.
+LeftTwoSystem ==
+  /\ InitFrom(LeftFile(LeftFile(FsEmpty, 1, Line(Put[TheTask])),
+                       2, Line(Put[TheTask]) \o Line(Rem[TheTask])))
+  /\ [][Next]_vars
 =============================================================================

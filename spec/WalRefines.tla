@@ -10,10 +10,16 @@ VARIABLES at, disk
 
 Abstract == INSTANCE WalSpec WITH Nobody <- "nobody"
 
-RefInit == Init /\ at = AtMap /\ disk = DiskMap
 RefNext == Next /\ at' = AtMap' /\ disk' = DiskMap'
-RefSpec == RefInit /\ [][RefNext]_<<vars, at, disk>>
+RefSpec == Init /\ at = AtMap /\ disk = DiskMap /\ [][RefNext]_<<vars, at, disk>>
+
+\* From a file that was left, whose task counts as synced: then only the steps can be asked for.
+RefLeftSpec ==
+  /\ InitFrom(LeftFile(FsEmpty, 1, Line(Put[TheTask])))
+  /\ at = AtMap /\ disk = DiskMap
+  /\ [][RefNext]_<<vars, at, disk>>
 
 WalIsKept == Abstract!Spec
+StepsAreKept == [][Abstract!Next]_<<word, at, disk, twin>>
 PromiseIsKept == Abstract!TypeOK /\ Abstract!Promise
 =============================================================================

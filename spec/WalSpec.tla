@@ -17,7 +17,8 @@
 (* twice.  Two workers may then start with one copy each, and such a twin  *)
 (* runs twice, and comes back once: at least once is what W12 and U3 ask   *)
 (* for, and no order of the steps avoids it (a copy must be durable before *)
-(* its original goes).  Nothing else may return, and nothing is lost.      *)
+(* its original goes).  An id that is used again before its removal was    *)
+(* durable is a twin as well.  Nothing else may return, nothing is lost.   *)
 (*                                                                         *)
 (* One rule holds for all steps: the disk may catch up with what the       *)
 (* system shows, never the reverse (disk' is a subset, unless the step     *)
@@ -57,7 +58,8 @@ Others(t) == \A u \in Tasks \ {t} : word[u] = "open" \/ Still(u)
 Add(w, t) ==
   /\ word[t] \in {"new", "open", "removed", "buried"} /\ Say(t, "acked")
   /\ w \in at'[t]
-  /\ Others(t) /\ UNCHANGED twin
+  /\ Others(t)
+  /\ twin' = IF word[t] = "removed" THEN twin \cup {t} ELSE twin
 
 Remove(w, t) ==
   /\ word[t] \in {"open", "acked", "synced"} /\ Say(t, "removed")
