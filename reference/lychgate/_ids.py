@@ -37,9 +37,5 @@ class TaskIds:
 
 
 def next_stamp(last: int, now: float) -> int:
-    """The next clock value: microseconds of `now`, but always above `last`.
-
-    pre: 0 <= now < 1e12
-    post: __return__ > last
-    """
+    """The next clock value: microseconds of `now`, but always above `last`."""
     return max(last + 1, int(now * 1_000_000))
