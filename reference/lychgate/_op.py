@@ -16,12 +16,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Generator
-from typing import Any, ClassVar, Generic, TypeVar, final
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, TypeVar, dataclass_transform, final
 
 from lychgate._fs import Fs
 
 R_co = TypeVar("R_co", covariant=True)
 R = TypeVar("R")
+T = TypeVar("T")
 
 
 class StepError(Exception):
@@ -33,8 +35,17 @@ class StepError(Exception):
         self.cause = cause
 
 
+@dataclass_transform(frozen_default=True)
+def step(cls: type[T]) -> type[T]:
+    """The dataclass of a step: slotted, and frozen for the type checker.
+
+    Freezing at run time as well would make every step a tenth dearer.
+    """
+    return dataclass(slots=True, unsafe_hash=True)(cls)
+
+
 class Op(ABC, Generic[R_co]):
-    """One step. Subclasses are frozen, slotted dataclasses that hold the step's arguments."""
+    """One step. Subclasses are declared with `step` and hold the step's arguments."""
 
     __slots__ = ()
 
@@ -64,25 +75,33 @@ Program = Coroutine[Op[Any], Any, R]
 """What an `async def` over ops gives: yields ops, is sent their results, returns an `R`."""
 
 
-async def with_undo(body: Program[R], undo: Callable[[], Program[None]]) -> R:
-    """Run `body`; if it fails or is cancelled, run `undo`. A crash runs nothing.
+async def _quietly(clean_up: Callable[[], Program[None]]) -> None:
+    """Clean up after an error that the caller must see, whatever becomes of the cleaning."""
+    try:
+        await clean_up()
+    except StepError:
+        pass
 
-    An error of `undo` never hides the error of `body`.
-    """
+
+async def with_undo(body: Program[R], undo: Callable[[], Program[None]]) -> R:
+    """Run `body`; if it fails or is cancelled, run `undo`. A crash runs nothing."""
     try:
         return await body
     except GeneratorExit:
         raise
     except BaseException:
-        try:
-            await undo()
-        except StepError:
-            pass  # the body's error is the one the caller must see
+        await _quietly(undo)
         raise
 
 
 async def with_release(body: Program[R], release: Callable[[], Program[None]]) -> R:
     """Run `body`, then `release`: on success, on error, on cancellation, but not in a crash."""
-    result = await with_undo(body, release)
+    try:
+        result = await body
+    except GeneratorExit:
+        raise
+    except BaseException:
+        await _quietly(release)
+        raise
     await release()
     return result

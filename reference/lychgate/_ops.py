@@ -9,17 +9,16 @@ Rules of this file
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from lychgate._fs import Fs, OpenMode, Status
-from lychgate._op import Op
+from lychgate._op import Op, step
 
 
 # --- generic shapes ---------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@step
 class _Open(Op[int]):
     path: str
     _mode: ClassVar[OpenMode] = OpenMode.READ
@@ -28,7 +27,7 @@ class _Open(Op[int]):
         return fs.open(self.path, self._mode)
 
 
-@dataclass(frozen=True, slots=True)
+@step
 class _Close(Op[None]):
     fd: int
 
@@ -36,7 +35,7 @@ class _Close(Op[None]):
         fs.close(self.fd)
 
 
-@dataclass(frozen=True, slots=True)
+@step
 class _Read(Op[bytes]):
     """Up to `size` bytes from `offset`; fewer mean the end of the file."""
 
@@ -48,7 +47,7 @@ class _Read(Op[bytes]):
         return fs.read(self.fd, self.offset, self.size)
 
 
-@dataclass(frozen=True, slots=True)
+@step
 class _Append(Op[int]):
     """Bytes written, which may be fewer than given (F2)."""
 
@@ -59,7 +58,7 @@ class _Append(Op[int]):
         return fs.append(self.fd, self.data)
 
 
-@dataclass(frozen=True, slots=True)
+@step
 class _Truncate(Op[None]):
     fd: int
     size: int
@@ -68,7 +67,7 @@ class _Truncate(Op[None]):
         fs.truncate(self.fd, self.size)
 
 
-@dataclass(frozen=True, slots=True)
+@step
 class _Fsync(Op[None]):
     fd: int
     waits_for_disk = True
@@ -77,7 +76,7 @@ class _Fsync(Op[None]):
         fs.fsync(self.fd)
 
 
-@dataclass(frozen=True, slots=True)
+@step
 class _FsyncDir(Op[None]):
     path: str
     waits_for_disk = True
@@ -86,7 +85,7 @@ class _FsyncDir(Op[None]):
         fs.fsync_dir(self.path)
 
 
-@dataclass(frozen=True, slots=True)
+@step
 class _Unlink(Op[None]):
     path: str
 
@@ -94,7 +93,7 @@ class _Unlink(Op[None]):
         fs.unlink(self.path)
 
 
-@dataclass(frozen=True, slots=True)
+@step
 class _TryLock(Op[bool]):
     """True when the lock is now held, False when another description holds it."""
 
@@ -104,7 +103,7 @@ class _TryLock(Op[bool]):
         return fs.try_lock(self.fd)
 
 
-@dataclass(frozen=True, slots=True)
+@step
 class _IsNamed(Op[bool]):
     """Whether the path still names the locked inode (D24, W11)."""
 
@@ -115,7 +114,7 @@ class _IsNamed(Op[bool]):
         return fs.is_named(self.fd, self.path)
 
 
-@dataclass(frozen=True, slots=True)
+@step
 class _Overwrite(Op[int]):
     fd: int
     data: bytes
@@ -127,7 +126,7 @@ class _Overwrite(Op[int]):
 # --- waiting and directories ------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@step
 class Sleep(Op[None]):
     """Wait between two attempts on a lock; the only step that yields to other fibers (D14)."""
 
@@ -137,7 +136,7 @@ class Sleep(Op[None]):
         fs.sleep(self.seconds)
 
 
-@dataclass(frozen=True, slots=True)
+@step
 class MakeDir(Op[None]):
     path: str
 
@@ -187,7 +186,7 @@ class ClearMark(_Overwrite):
     __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True)
+@step
 class Unlock(Op[None]):
     fd: int
 
@@ -209,7 +208,7 @@ class OpenData(_Open):
     _mode = OpenMode.APPEND
 
 
-@dataclass(frozen=True, slots=True)
+@step
 class StatData(Op[Status]):
     fd: int
 
@@ -256,7 +255,7 @@ class UnlinkStaging(_Unlink):
     __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True)
+@step
 class MatchOwner(Op[None]):
     """Gives staging the live file's mode and owner (D27)."""
 
@@ -281,7 +280,7 @@ class CloseStaging(_Close):
     __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True)
+@step
 class RenameStaging(Op[None]):
     staging: str
     live: str
@@ -299,7 +298,7 @@ class FsyncDir(_FsyncDir):
 # --- the WAL (spec/Wal.tla) -------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@step
 class ListWals(Op[list[str]]):
     path: str
 

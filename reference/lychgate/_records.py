@@ -242,6 +242,10 @@ def parse_wal(body: bytes) -> WalAdd | WalRemove | None:
 
 # --- dead-task lines --------------------------------------------------------------------------
 
+_DEAD_HEAD = (  # json.dumps of a dict would take as long as the system calls of an add
+    '{"task_id":%s,"task_class":%s,"attempts":%d,"error_class":%s,"error_message":%s,'
+    '"failed_at":%r,"enqueued_at":%s'
+)
 _ID_FIRST = b'{"task_id":"'
 _ID_AT = HEADER_BYTES + len(_ID_FIRST)
 _CONTEXT_LAST = b',"context":'  # inside a JSON string its quotes would be escaped
@@ -249,29 +253,31 @@ _CONTEXT_LAST = b',"context":'  # inside a JSON string its quotes would be escap
 
 def dead_line(codec: Codec, dead: DeadTask) -> bytes:
     """The line of a dead task. Raises Refused."""
-    fields: dict[str, object] = {
-        "task_id": dead.task_id,
-        "task_class": dead.task_class,
-        "attempts": dead.attempts,
-        "error_class": dead.error_class,
-        "error_message": dead.error_message[:ERROR_TEXT_MAX],  # a description may be longer
-        "failed_at": dead.failed_at,
-        "enqueued_at": dead.enqueued_at,
-    }
-    if isinstance(dead.context, Undecodable):  # as it was stored: nobody could read it (U6)
-        fields["codec"] = dead.context.codec
-        fields["data"] = b64encode(dead.context.data).decode("ascii")
-    elif codec.name != JSON.name:
-        fields["codec"] = codec.name
-        fields["data"] = b64encode(_encode(codec, dead.context)).decode("ascii")
     try:
-        body = _to_json(fields).encode("ascii")
+        head = _DEAD_HEAD % (
+            _to_json(dead.task_id),
+            _to_json(dead.task_class),
+            dead.attempts,
+            _to_json(dead.error_class),
+            _to_json(dead.error_message[:ERROR_TEXT_MAX]),  # a description may be longer
+            dead.failed_at,
+            "null" if dead.enqueued_at is None else repr(dead.enqueued_at),
+        )
     except ValueError as error:  # a number of thousands of digits
         raise Refused(f"this dead task cannot be encoded: {error}") from error
-    if "codec" not in fields:
-        body = b"%b%b%b}" % (body[:-1], _CONTEXT_LAST, _encode(codec, dead.context))
+    body = b"%b%b}" % (head.encode("ascii"), _context_fields(codec, dead.context))
     assert body.startswith(_ID_FIRST), "record_id reads the id from the front"
     return _fits(seal(body))
+
+
+def _context_fields(codec: Codec, context: object) -> bytes:
+    if isinstance(context, Undecodable):  # as it was stored: nobody could read it (U6)
+        name, data = context.codec, context.data
+    elif codec.name == JSON.name:
+        return _CONTEXT_LAST + _encode(codec, context)
+    else:
+        name, data = codec.name, _encode(codec, context)
+    return b',"codec":%b,"data":"%b"' % (_to_json(name).encode("ascii"), b64encode(data))
 
 
 def id_text(task_id: str) -> bytes:
