@@ -1,4 +1,4 @@
-"""Image enumeration: against a brute-force search, counts, bounds, mounting and writing out (F1)."""
+"""Image enumeration: against a brute-force search, counts, bounds, mounting, writing out (F1)."""
 
 from __future__ import annotations
 
@@ -257,7 +257,7 @@ def contents(disk: Recorder, name: str = "f", **limits: int) -> set[object]:
 
 
 def test_portable_has_every_prefix_and_the_same_length_as_nuls() -> None:
-    """D28: the last unsynced write may be torn at any byte, or its length come without its bytes."""
+    """D28: the last write may be torn at any byte, or its length come without its bytes."""
     disk = image_of({"f": b"old"}).mount()
     disk.write(disk.nodes[ROOT].entries["f"], 3, b"NEW")
     expected = {b"old" + b"NEW"[:n] for n in range(4)} | {b"old" + bytes(n) for n in range(4)}

@@ -1,5 +1,5 @@
-"""Litmus programs of crash-semantics §5: every measured state is in its model, and no model says more
-than its rules do (F1).
+"""Litmus programs of crash-semantics §5: every measured state is in its model, and no model says
+more than its rules do (F1).
 
 A state is written as text: `1000a+500.` is a thousand `a` and five hundred NULs, `~` stands for
 garbage. `measured` was seen on real file systems; `allowed` is all that the model says.
@@ -335,7 +335,8 @@ LITMUS = [
         {
             EXT4: "f=4000a+96.+4904a | f=4000a+50b+46.+4904a | f=4000a | f=4000a+50b",
             XFS: "f=4000a+96.+4904a | f=4000a+50b+46.+4904a | f=4000a | f=4000a+50b",
-            WRITEBACK: "f=4000a+96.+4904a | f=4000a+50b+46.+4904a | f=4000a | f=4000a+50b | f=4050a",
+            WRITEBACK: "f=4000a+96.+4904a | f=4000a+50b+46.+4904a | f=4000a | f=4000a+50b "
+            "| f=4050a",
             BTRFS: "f=9000a | f=4000a | f=4000a+50b",
         },
     ),

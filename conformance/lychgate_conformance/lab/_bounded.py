@@ -31,14 +31,11 @@ Item = int | tuple[UnitKey, int]
 """A metadata op by its position, or a version of a unit."""
 
 
-def kill_set(disk: Recorder, state: OrderedState, model: Model) -> ImageSet:
+def kill_set(disk: Recorder, end: int, state: OrderedState, model: Model) -> ImageSet:
     """A process died: everything it did is there, and any prefix of the write in flight."""
     families = [_everything(disk, state, model)]
-    writes = [version for versions in state.writes.values() for version in versions]
-    last = max(writes, key=lambda op: op.index, default=None)
-    newest = max((op.index for op in state.meta), default=-1)
-    if last is not None and (newest < last.index or disk.log[newest].call == last.call):
-        families += _torn(families[0], disk, disk.writes.get(last.call))
+    if end:
+        families += _torn(families[0], disk, disk.writes.get(disk.log[end - 1].call))
     return ImageSet(families, sum(family.size for family in families))
 
 

@@ -7,6 +7,7 @@ part tells how many workloads it finished of how many there are, and is PARTIAL 
 
 from __future__ import annotations
 
+import errno
 import random
 import time
 from collections.abc import Callable, Iterator
@@ -46,7 +47,8 @@ class Part:
     starts: tuple[str, ...] = _STARTS
     frequency: float = 0.0
     bounds: Bounds = Bounds()
-    faults: bool = False
+    faults: tuple[int, ...] | None = ()
+    """Errors that are injected: none by default, every one that a call can give when None."""
     rotate_bytes: int = ROTATE_NEVER
     length_max: int = 3
 
@@ -56,6 +58,9 @@ class Part:
 
 
 _REVIVED = (Step("list"), Step("add", "z"), Step("list"))
+_ONE = Bounds(preemptions=1)
+_KILLED = Bounds(kills=1, revival=_REVIVED)
+_HARD = (errno.EIO, errno.ENOSPC)
 
 PARTS: tuple[Part, ...] = (
     Part("dead", (*DEAD_STEPS, "reopen"), ((1,),)),
@@ -67,17 +72,17 @@ PARTS: tuple[Part, ...] = (
     Part("fibers", DEAD_STEPS, ((2,),), _FEW_STARTS),
     Part("fibers-wal", WAL_STEPS, ((2,),), _FEW_STARTS),
     Part("workers", DEAD_STEPS, ((1, 1),), _FEW_STARTS),
-    Part("workers-wal", WAL_STEPS, ((1, 1),), _FEW_STARTS, bounds=Bounds(preemptions=1)),
-    Part("workers-hand", HAND_STEPS, ((1, 1),), _FEW_STARTS, bounds=Bounds(preemptions=1)),
+    Part("workers-wal", WAL_STEPS, ((1, 1),), _FEW_STARTS, bounds=_ONE),
+    Part("workers-hand", HAND_STEPS, ((1, 1),), _FEW_STARTS, bounds=_ONE),
     Part(
         "workers-and-fibers",
         DEAD_STEPS,
         ((2, 1), (1, 1, 1)),
         ("two", "old"),
-        bounds=Bounds(preemptions=1),
+        bounds=_ONE,
         length_max=4,
     ),
-    Part("kills", ALL_STEPS, ((1,),), bounds=Bounds(kills=1, revival=_REVIVED), length_max=2),
+    Part("kills", ALL_STEPS, ((1,),), bounds=_KILLED, length_max=2),
     Part(
         "kills-beside-workers",
         DEAD_STEPS,
@@ -86,8 +91,14 @@ PARTS: tuple[Part, ...] = (
         bounds=Bounds(preemptions=1, kills=1),
         length_max=3,
     ),
-    Part("faults", ALL_STEPS, ((1,),), faults=True, length_max=3),
-    Part("faults-rotation", WAL_STEPS, ((1,),), _FEW_STARTS, 0.0, Bounds(), True, _SMALL_WAL, 3),
+    Part("rotation-kills", WAL_STEPS, ((1,),), _FEW_STARTS, 0.0, _KILLED, (), _SMALL_WAL, 3),
+    Part("rotation-workers", WAL_STEPS, ((1, 1),), _FEW_STARTS, 0.0, _ONE, (), _SMALL_WAL, 3),
+    Part("faults", ALL_STEPS, ((1,),), faults=None),
+    Part("faults-batched", WAL_STEPS, ((1,),), frequency=0.5, faults=None),
+    Part("faults-rotation", WAL_STEPS, ((1,),), _FEW_STARTS, 0.0, Bounds(), None, _SMALL_WAL, 3),
+    Part("faults-workers", ALL_STEPS, ((1, 1),), _FEW_STARTS, bounds=_ONE, faults=_HARD),
+    Part("faults-fibers", ALL_STEPS, ((2,),), _FEW_STARTS, bounds=_ONE, faults=_HARD),
+    Part("faults-kills", ALL_STEPS, ((1,),), bounds=_KILLED, faults=_HARD, length_max=2),
 )
 """Everything that a nightly run goes through."""
 
@@ -137,8 +148,8 @@ def run_part(
             if explorer.out_of_time:
                 break
             faults: list[Fault | None] = [None]
-            if part.faults:
-                faults += faults_of(target, workload)
+            if part.faults != ():
+                faults += faults_of(target, workload, part.faults)
             explorer.explore(workload, faults)
             if not explorer.out_of_time:
                 result.finished[length] = number + 1

@@ -89,7 +89,7 @@ class Enumerator:
         end = len(disk.log) if upto is None else upto
         order = self.model.order
         if order is Order.ALL:
-            return kill_set(disk, read_log(disk, end, self.model), self.model)
+            return kill_set(disk, end, read_log(disk, end, self.model), self.model)
         if order is Order.FREE:
             found = self._free(disk, read_free(disk, end, self.model))
         else:

@@ -19,6 +19,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from lychgate_conformance.lab._enumerate import Enumerator
@@ -55,6 +56,8 @@ class Bounds:
     limits: Limits = Limits()
     revival: Fiber = ()
     """What a new process does after a kill."""
+    stop_at: str = ""
+    """The kind of finding after which there is nothing more to look for."""
     second: str = "list,pending,add:z,list"
     """What the first process does after a host crash, when `depth` is 2."""
 
@@ -89,6 +92,10 @@ class Finding:
         return self.text.partition(":")[0]
 
 
+class Enough(Exception):
+    """What was looked for was found."""
+
+
 class Explorer:
     """Explores workloads of one target under one model."""
 
@@ -100,8 +107,11 @@ class Explorer:
         self.bounds = bounds
         self.totals = Totals()
         self.enumerator = Enumerator(model, bounds.limits, part_of)
-        self.after_crash = {n: Recovery(target, f"boot-{n + 1}") for n in range(1, bounds.depth + 1)}
-        self.after_kill = {n: Recovery(target, f"boot-{n}") for n in range(1, bounds.depth + 1)}
+        depths = range(1, bounds.depth + 1)
+        self.after_crash = {
+            n: Recovery(target, f"boot-{n + 1}", prefers_hidden=n < bounds.depth) for n in depths
+        }
+        self.after_kill = {n: Recovery(target, f"boot-{n}") for n in depths}
         self._sets: dict[tuple[object, ...], dict[Outcome, Image]] = {}
         self._taken: list[int] = []
         self._spent = 0
@@ -113,7 +123,7 @@ class Explorer:
         """One workload. The first finding of each kind is kept."""
         self.totals.workloads += 1
         start = find_start(workload.start)
-        with self.target.constants():
+        with self.target.constants(), suppress(Enough):
             for fault in faults:
                 oracle = Oracle(start.dead, start.tasks, workload.frequency)
                 plan = Plan(self.target.name, self.model.name, workload, fault, ())
@@ -231,7 +241,8 @@ class Explorer:
                 phase = Phase(tuple(choices), example.digest()[:16], "")
                 self._report(plan, phase, text)
         if depth < self.bounds.depth:
-            chosen = list(outcomes.values())[: self.bounds.second_images]
+            examples = sorted(outcomes.values(), key=lambda image: not image.hidden)
+            chosen = examples[: self.bounds.second_images]
             if len(chosen) < len(outcomes):
                 self.totals.partial[f"depth 2 from {len(chosen)} outcomes per state"] += 1
             for example in chosen:
@@ -273,6 +284,8 @@ class Explorer:
         finding = Finding(text, plan.then(phase))
         if all(known.kind != finding.kind for known in self.totals.findings):
             self.totals.findings.append(finding)
+        if finding.kind == self.bounds.stop_at:
+            raise Enough
 
 
 def verdict(oracle: Oracle, outcome: Outcome, host_crashed: bool) -> str:

@@ -40,6 +40,8 @@ class Change:
     durable: bool = False
     handoff: bool = False
     """A removal that is the second half of moving a task elsewhere (U3, U4)."""
+    beside: bool = False
+    """A task written by a worker that may not own what was there under its id: anything goes."""
 
 
 class Oracle:
@@ -68,7 +70,7 @@ class Oracle:
         other.moved = dict(self.moved)
         return other
 
-    # --- events ---------------------------------------------------------------------------------
+    # --- events -----------------------------------------------------------------------------------
 
     def _now(self) -> int:
         self.time += 1
@@ -83,8 +85,8 @@ class Oracle:
         self.removals.setdefault(key, []).append(change)
         return change
 
-    def start_task(self, key: str, serial: int) -> Change:
-        change = Change(self._now(), serial=serial)
+    def start_task(self, key: str, serial: int, beside: bool = False) -> Change:
+        change = Change(self._now(), serial=serial, beside=beside)
         self.tasks.setdefault(key, []).append(change)
         return change
 
@@ -228,7 +230,7 @@ class Oracle:
             return f"wrong-count: 1 although no record of {key} could be there"
         return ""
 
-    # --- the WAL ------------------------------------------------------------------------------------
+    # --- the WAL ----------------------------------------------------------------------------------
 
     def check_tasks(
         self,
@@ -261,6 +263,8 @@ class Oracle:
             for change in self.tasks.get(key, ())
             if change.status != NO and (handoffs or not change.handoff)
         ]
+        if any(change.beside for change in changes):
+            return {None, *(change.serial for change in changes if not change.removes)}
         sure = [
             position
             for position, change in enumerate(changes)
@@ -274,7 +278,7 @@ class Oracle:
             states.add(None if change.removes else change.serial)
         return states
 
-    # --- both -----------------------------------------------------------------------------------------
+    # --- both -------------------------------------------------------------------------------------
 
     def check_custody(
         self, dead: Sequence[Record], tasks: Sequence[Record], host_crashed: bool

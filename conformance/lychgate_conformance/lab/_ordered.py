@@ -1,4 +1,4 @@
-"""Models that order things (`journal`, `dependency`, `object`): what needs what, what a sync forces.
+"""Models that order things (journal, dependency, object): what needs what, what a sync forces.
 
 A persisted set P of micro-ops is legal when it contains what completed syncs forced and, for every
 metadata op in it, the metadata ops that this one needs. Bytes are free, except that

@@ -1,4 +1,4 @@
-"""Image sets of the ordered models: every legal set of metadata ops, and the bytes that go with it."""
+"""Image sets of the ordered models: every legal set of metadata ops, and its bytes."""
 
 from __future__ import annotations
 

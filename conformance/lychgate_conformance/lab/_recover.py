@@ -93,10 +93,13 @@ class Memory:
 class Recovery:
     """Recovers images for one target, one boot id."""
 
-    def __init__(self, target: Target, boot: str, *, remembers: bool = True) -> None:
+    def __init__(
+        self, target: Target, boot: str, *, remembers: bool = True, prefers_hidden: bool = False
+    ) -> None:
         self.target = target
         self.boot = boot
         self.remembers = remembers
+        self.prefers_hidden = prefers_hidden
         self.done = 0
         """Recoveries that were really run."""
         self._memory = Memory()
@@ -168,17 +171,30 @@ class Recovery:
             mine = [p for p in places if _is_shared(family, p) or part_of(family.paths[p]) == part]
             paths = tuple(family.paths[p] for p in mine)
             part_found: dict[Outcome, dict[int, Content]] = {}
+            hides: dict[Outcome, bool] = {}
             for contents in product(*(family.slots[p].contents for p in mine)):
                 outcome = self._memory.get(paths, contents)
                 if outcome is None:
                     outcome = self._run_part((paths, contents))
-                if outcome not in part_found:
+                if outcome not in part_found or (
+                    not hides.get(outcome) and self._hides(family, mine, contents)
+                ):
+                    hides[outcome] = self._hides(family, mine, contents)
                     part_found[outcome] = dict(zip(mine, contents, strict=True))
             found.append(part_found)
         for (dead, of_dead), (wal, of_wal) in product(found[0].items(), found[1].items()):
             both = of_dead | of_wal
             whole = tuple(both[p] for p in places)
             yield joined(dead, wal), partial(self._checked, family, whole, joined(dead, wal))
+
+    def _hides(self, family: Family, mine: list[int], contents: tuple[Content, ...]) -> bool:
+        """Whether some file hides bytes: the better start for a second crash (D29)."""
+        if not self.prefers_hidden:
+            return False
+        slots = family.slots
+        return any(
+            slots[p].hidden.get(content) for p, content in zip(mine, contents, strict=True)
+        )
 
     def _checked(self, family: Family, contents: tuple[Content, ...], outcome: Outcome) -> Image:
         """The image of an outcome that is new to a state, recovered as a whole now and then."""

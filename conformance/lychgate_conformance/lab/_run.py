@@ -3,8 +3,8 @@
 Rules of this file
   * A choice picks who takes the next step: 0 goes on with the fiber that took the last one (or the
     next that can go), 1, 2, … one of the others, and the numbers behind those kill the process of
-    the fiber that is about to go: at once, or after 1, half, or all but one byte of the write that it
-    is about to make. A run is a function of its choices, so a list of integers replays it.
+    the fiber that is about to go: at once, or after 1, half, or all but one byte of the write that
+    it is about to make. A run is a function of its choices, so a list of integers replays it.
   * A fiber that has slept waits until somebody gave something back (an unlock, a close, the end of
     an operation): before that it would only sleep again.
   * An operation starts, for the oracle, with its first step and ends with its last.
@@ -36,7 +36,9 @@ from lychgate_conformance.lab._workload import Fiber as Steps
 from lychgate_conformance.lab._workload import Step, Workload
 
 _GIVES_BACK = frozenset(("Unlock", "CloseLock", "CloseWal"))
-_WRITES = frozenset(("AppendRecord", "WriteStaging", "AppendWal", "CopyWal", "SetMark", "ClearMark"))
+_WRITES = frozenset(
+    ("AppendRecord", "WriteStaging", "AppendWal", "CopyWal", "SetMark", "ClearMark")
+)
 
 
 class Run:
@@ -110,7 +112,7 @@ class Run:
         return awake[start:] + awake[:start]
 
     def kinds_of_kill(self, fiber: Fiber) -> list[int]:
-        """How many bytes of its next write a fiber may leave when it is killed (0: it never writes)."""
+        """How many bytes of its next write a fiber may leave when it is killed."""
         if not self.kills_left:
             return []
         if fiber.op is not None and fiber.op.action in _WRITES:
@@ -197,8 +199,11 @@ class Run:
         if call.kind == "remove":
             return oracle.start_remove(key, call.handoff), backend.remove_dead_tasks([key])
         if call.kind == "task":
+            owned = self._owned(worker)
+            beside = key in oracle.tasks and owned is not None and key not in owned
             worker.owned.add(key)
-            return oracle.start_task(key, call.serial), backend.add_task(call.serial, None, key)
+            change = oracle.start_task(key, call.serial, beside)
+            return change, backend.add_task(call.serial, None, key)
         if call.kind == "done":
             return oracle.start_done(key, call.handoff), backend.remove_task(key)
         reading = oracle.start_read()
@@ -291,7 +296,8 @@ class Run:
             fs = worker.fs
             fs.inject(Fault(at=fs.calls + 1, keep=keep))
             fiber.op.perform(fs)
-        self.trace.append((worker.number, f"SIGKILL after {keep} bytes" if keep else "SIGKILL", None))
+        what = f"SIGKILL after {keep} bytes" if keep else "SIGKILL"
+        self.trace.append((worker.number, what, None))
         worker.alive = False
         worker.fs.kill()
         worker.history = hash((worker.history, "kill", keep))

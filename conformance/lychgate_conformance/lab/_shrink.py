@@ -71,13 +71,20 @@ def _smaller(workload: Workload) -> Iterator[Workload]:
 def _explore(
     workload: Workload, finding: Finding, target: Target, bounds: Bounds
 ) -> Finding | None:
-    explorer = Explorer(target, find_model(finding.plan.model), bounds)
+    """A finding of the same kind in this workload, with as few preemptions as possible."""
     faults: list[Fault | None] = [None]
     if finding.plan.fault is not None:
         faults += faults_of(target, workload, (finding.plan.fault.code,))
-    explorer.explore(workload, faults)
-    same = [found for found in explorer.totals.findings if found.kind == finding.kind]
-    return same[0] if same else None
+    for preemptions in range(bounds.preemptions + 1):
+        narrow = replace(bounds, preemptions=preemptions, stop_at=finding.kind)
+        explorer = Explorer(target, find_model(finding.plan.model), narrow)
+        explorer.explore(workload, faults)
+        for found in explorer.totals.findings:
+            if found.kind == finding.kind:
+                return found
+        if not explorer.totals.partial[f"{preemptions} preemptions"]:
+            return None
+    return None
 
 
 def _calm(finding: Finding, target: Target, bounds: Bounds) -> Finding:

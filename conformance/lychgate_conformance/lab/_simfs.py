@@ -105,7 +105,7 @@ class SimFs:
         return any(self._machine.locks.get(d.node.number) is d for d in self._fds.values())
 
     def _enter(self, name: str, size: int = 0) -> Fault | None:
-        """Count a call; the fault that strikes it, if one does and if it does not simply fail it."""
+        """Count a call; the fault that strikes it, unless it simply fails the call."""
         if not self._alive or self._machine.dead:
             raise Crashed
         self.calls += 1

@@ -76,10 +76,13 @@ def parse_workload(text: str) -> Workload:
         raise ValueError(f"a workload is 'start;frequency;steps', not {text!r}")
     start, frequency, rest = parts
     workers = tuple(
-        tuple(tuple(_step(word) for word in fiber.split(",") if word) for fiber in worker.split("|"))
-        for worker in rest.split("/")
+        tuple(_fiber(fiber) for fiber in worker.split("|")) for worker in rest.split("/")
     )
     return Workload(start, float(frequency), workers)
+
+
+def _fiber(text: str) -> Fiber:
+    return tuple(_step(word) for word in text.split(",") if word)
 
 
 def _step(word: str) -> Step:

@@ -1,0 +1,274 @@
+"""The explorer on the engine, and on engines that are broken on purpose (issue: crash lab, item 3).
+
+What `./test` runs is bounded by the number of workloads, not by time, so that it is the same
+everywhere; `python -m lychgate_conformance.lab explore --budget 3600` runs the same for longer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from lychgate import _ops
+from lychgate._fs import Fs
+from lychgate._op import Op
+from lychgate_conformance.lab._campaign import PARTS, Part, run_part
+from lychgate_conformance.lab._explore import Bounds, Explorer, Finding
+from lychgate_conformance.lab._family import Limits
+from lychgate_conformance.lab._models import MODELS, find_model
+from lychgate_conformance.lab._plan import parse_plan
+from lychgate_conformance.lab._shrink import command, replay, shrink
+from lychgate_conformance.lab._starts import STARTS, find_start
+from lychgate_conformance.lab._sweep import faults_of
+from lychgate_conformance.lab._target import Target
+from lychgate_conformance.lab._workload import Step, generate, parse_workload
+
+FEW = 3
+
+
+def explored(
+    target: Target, workload: str, bounds: Bounds = Bounds(), model: str = "portable"
+) -> Explorer:
+    explorer = Explorer(target, find_model(model), bounds)
+    explorer.explore(parse_workload(workload))
+    return explorer
+
+
+def findings(target: Target, workload: str, bounds: Bounds = Bounds()) -> list[Finding]:
+    return explored(target, workload, bounds).totals.findings
+
+
+# --- the true engine --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("start", STARTS)
+def test_every_start_survives_every_crash(start: str) -> None:
+    """D9, D11, D16, D17, D28, W6, W7: sound, torn, empty and damaged files, every image."""
+    totals = explored(Target(), f"{start};0;add:a,task:t,remove:p,list").totals
+    assert not totals.findings
+    assert totals.images > 1000 and totals.recoveries > 100
+
+
+@pytest.mark.parametrize(
+    "part",
+    [part for part in PARTS if not (part.bounds.kills and part.faults)],
+    ids=lambda part: part.name,
+)
+def test_the_first_workloads_of_every_part(part: Part) -> None:
+    """D17, D29, D32, D34, W3, W5, W9, U3, U4, F2: a sample of what the nightly run goes through."""
+    many = part.bounds.kills or part.bounds.depth > 1 or part.faults != () or part.shapes != ((1,),)
+    result = run_part(
+        replace(part, bounds=replace(part.bounds, preemptions=0)),
+        lambda rotate: Target(rotate_bytes=rotate),
+        1e9,
+        length_max=sum(part.shapes[0]),
+        workloads_max=1 if many else FEW,
+    )
+    assert not result.totals.findings, [str(found.plan) for found in result.totals.findings]
+    assert result.totals.workloads > 0
+
+
+@pytest.mark.parametrize("workload", ["two;0;add:a|remove:p", "two;0;add:a/remove:p"])
+def test_all_schedules_with_one_preemption(workload: str) -> None:
+    """D13, D15, D31: two fibers of one process, and two processes."""
+    totals = explored(Target(), workload, Bounds(1)).totals
+    assert not totals.findings and totals.states > 300
+
+
+def test_handoff_and_retry_never_lose_a_task() -> None:
+    """U3, U4: dead first, then removed; and the way back."""
+    totals = explored(Target(), "two;0;task:t,giveup:t,retry:p,done:u").totals
+    assert not totals.findings and totals.images > 300
+
+
+def test_a_batched_wal_loses_no_more_than_it_says() -> None:
+    """W3: with a frequency, what a sync covered is kept; the end of a process loses nothing."""
+    assert not findings(Target(), "two;0.5;task:t,sync,task:w,done:t,sync")
+
+
+def test_a_second_crash_during_recovery_brings_nothing_back() -> None:
+    """D29: what was read as absent after the first crash stays absent after the second."""
+    totals = explored(Target(), "clean;0;add:a", Bounds(depth=2, second_images=1)).totals
+    assert not totals.findings and totals.runs > 5
+
+
+def test_every_fault_of_an_add_and_a_task() -> None:
+    """F2, W9, D19: each call fails in every way, then crashes at every step."""
+    workload = parse_workload("clean;0;add:a,task:t,list")
+    explorer = Explorer(Target())
+    faults = list(faults_of(Target(), workload))
+    explorer.explore(workload, faults)
+    assert len(faults) > 200
+    assert not explorer.totals.findings, [str(f.plan) for f in explorer.totals.findings]
+
+
+@pytest.mark.parametrize("model", sorted(MODELS))
+def test_the_engine_under_every_model(model: str) -> None:
+    """F1: the named models, and garbage in blocks that were never written."""
+    totals = explored(Target(), "torn-old;0;add:a,remove:p,task:t", model=model).totals
+    if model in ("posix-min",):
+        assert totals.findings  # rename in three steps: F1 assumes that it is one
+    else:
+        assert not totals.findings, [str(found.plan) for found in totals.findings]
+
+
+def test_a_lying_flush_is_noticed() -> None:
+    """F1: the oracle is not blind: without honest fsync an acknowledged record is lost."""
+    totals = explored(Target(), "new;0;add:a", model="portable+lying").totals
+    assert "acknowledged-add-lost" in {found.kind for found in totals.findings}
+
+
+def test_what_a_bound_cuts_is_named() -> None:
+    """Never silently cut: preemptions, images, time."""
+    totals = explored(Target(), "two;0;add:a|list", Bounds(preemptions=0)).totals
+    assert totals.partial["0 preemptions"]
+    few = Bounds(limits=Limits(images_max=1, sample=5))
+    cut = explored(Target(), "new;0;add:a", few).totals.partial
+    assert any("omissions" in text for text in cut)
+    assert explored(Target(), "new;0;add:a", Bounds(seconds=-1.0)).totals.partial["out of time"]
+
+
+# --- broken engines ---------------------------------------------------------------------------
+
+
+class Silenced(Target):
+    """An engine in which one step does nothing and says that it did."""
+
+    def __init__(
+        self, op: type[Op[Any]], answer: Callable[[Any], object] = lambda op: None
+    ) -> None:
+        super().__init__()
+        self.op = op
+        self.answer = answer
+        self.name = f"silent-{op.action}"
+
+    @contextmanager
+    def constants(self) -> Iterator[None]:
+        answer = self.answer
+
+        def perform(op: Op[Any], _fs: Fs) -> object:
+            return answer(op)
+
+        with pytest.MonkeyPatch.context() as patch, super().constants():
+            patch.setattr(self.op, "perform", perform)
+            yield
+
+
+def written(op: Any) -> object:
+    return len(op.data)
+
+
+def yes(_op: Any) -> object:
+    return True
+
+
+Z = (Step("add", "z"),)
+
+BROKEN = [
+    (Silenced(_ops.FsyncData), "new;0;add:a", Bounds(), "acknowledged-add-lost"),
+    (Silenced(_ops.FsyncStaging), "two;0;remove:p", Bounds(), "acknowledged-add-lost"),
+    (Silenced(_ops.FsyncDir), "new;0;add:a", Bounds(), "acknowledged-add-lost"),
+    (Silenced(_ops.FsyncDir), "two;0;remove:p", Bounds(), "removed-came-back"),
+    (Silenced(_ops.FsyncParent), "none;0;add:a", Bounds(), "acknowledged-add-lost"),
+    (Silenced(_ops.FsyncWal), "new;0;task:t", Bounds(), "acknowledged-task-lost"),
+    (Silenced(_ops.FsyncWalDir), "new;0;task:t", Bounds(), "acknowledged-task-lost"),
+    (Silenced(_ops.TruncateTail), "torn;0;add:a", Bounds(), "acknowledged-add-lost"),
+    (Silenced(_ops.Unlock), "new;0;list", Bounds(), "lock-left-taken"),
+    (Silenced(_ops.LockTry, yes), "two;0;add:a/remove:p", Bounds(1), "acknowledged-add-lost"),
+    (Silenced(_ops.ClaimTry, yes), "two;0;pending/pending", Bounds(2), "acknowledged-task-lost"),
+    (
+        Silenced(_ops.SetMark, written),
+        "clean;0;remove:p",
+        Bounds(0, kills=1, revival=Z),
+        "acknowledged-add-lost",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    "target, workload, bounds, kind", BROKEN, ids=[f"{b[0].name} {b[3]}" for b in BROKEN]
+)
+def test_a_broken_engine_is_caught(
+    target: Silenced, workload: str, bounds: Bounds, kind: str
+) -> None:
+    """D20, D32, W2, W6: a step left out breaks the promise that it keeps."""
+    assert kind in {found.kind for found in findings(target, workload, bounds)}
+
+
+def test_a_finding_is_shrunk_and_replayed_by_one_command() -> None:
+    """One command replays the smallest run; the replay shows every step and the image."""
+    target, bounds = Silenced(_ops.FsyncData), Bounds(1)
+    found = findings(target, "two;0;list,add:a/list", Bounds(0))
+    small = shrink(next(f for f in found if f.kind == "acknowledged-add-lost"), target, bounds)
+    assert str(small.plan.workload) == "new;0;add:a" and not any(small.plan.phases[0].choices)
+    line = command(small.plan)
+    assert line.startswith("python -m lychgate_conformance.lab replay ")
+    said: list[str] = []
+    text = replay(parse_plan(str(small.plan)), target, bounds, said.append)
+    assert text.startswith("acknowledged-add-lost")
+    assert any("AppendRecord" in entry for entry in said)
+    assert any("the host crashes and leaves image" in entry for entry in said)
+    with pytest.raises(LookupError):  # the true engine never leaves that image
+        replay(small.plan, Target(), bounds, said.append)
+
+
+def test_clean_up_that_awaits_in_a_crash_is_caught() -> None:
+    """House rule: release is an explicit step, never run by a crash."""
+
+    class Careless(Target):
+        def make(self, fs: Any, frequency: float) -> Any:
+            backend = super().make(fs, frequency)
+            add = backend.add_dead_task
+
+            async def awaits_in_finally(*args: Any) -> None:
+                try:
+                    await add(*args)
+                finally:
+                    await _ops.Sleep(0.0)
+
+            setattr(backend, "add_dead_task", awaits_in_finally)
+            return backend
+
+    kinds = {found.kind for found in findings(Careless(), "new;0;add:a", Bounds(0, kills=1))}
+    assert "clean-up-in-a-crash" in kinds
+
+
+# --- workloads and plans ----------------------------------------------------------------------
+
+
+def test_workloads_have_a_text_form() -> None:
+    """One line says what a run does."""
+    text = "torn-old;0.5;add:a,list|find:a/task:t,giveup:t,sync"
+    assert str(parse_workload(text)) == text
+    for bad in ("new;0", "new;0;add", "new;0;list:a", "new;x;list", "new;0;fly:a"):
+        with pytest.raises(ValueError):
+            parse_workload(bad)
+    with pytest.raises(ValueError, match="unknown start"):
+        find_start("nowhere")
+
+
+def test_generation_is_complete_and_free_of_mirror_images() -> None:
+    """All sequences up to a length; two workers are not told apart by their order."""
+    words = ("add:a", "add:b", "list")
+    single = [str(w) for w in generate(words, 2, ((1,),), ("new",), 0.0)]
+    assert single == [
+        "new;0;add:a,add:a",
+        "new;0;add:a,add:b",
+        "new;0;add:a,list",
+        "new;0;list,add:a",
+    ]
+    pairs = [str(w) for w in generate(words, 2, ((1, 1),), ("new",), 0.0)]
+    assert "new;0;add:a/list" in pairs and "new;0;list/add:a" not in pairs
+
+
+def test_a_plan_has_a_text_form() -> None:
+    """The text fixes workload, fault, choices and images."""
+    found = findings(Silenced(_ops.FsyncDir), "two;0;remove:p")
+    plan = found[0].plan
+    assert parse_plan(str(plan)) == plan
+    for bad in ("{}", "[]", '{"target":"engine"}'):
+        with pytest.raises(ValueError):
+            parse_plan(bad)
