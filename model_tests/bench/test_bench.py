@@ -1,4 +1,4 @@
-"""`lychgate bench`: its arithmetic, its output, and that nothing stays behind. No time is asserted."""
+"""`lychgate bench`: its arithmetic, its output, nothing left behind. No time is asserted."""
 
 from __future__ import annotations
 
@@ -45,7 +45,9 @@ def test_ratio_is_the_median_of_the_rounds() -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in BENCHES if name != "peers"])
-def test_every_bench_measures(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_bench_measures(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """D14, W9: each bench gives ratios with their surroundings, and leaves nothing behind."""
     assert main(["bench", name, "--path", str(tmp_path), "--json", *SMALL]) == 0
     said = json.loads(capsys.readouterr().out)

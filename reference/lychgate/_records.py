@@ -71,7 +71,7 @@ JSON = JsonCodec()
 
 @dataclass(frozen=True, slots=True)
 class Undecodable:
-    """A stored value that this process cannot decode: kept, listed as bytes, never dropped (D30)."""
+    """A stored value that this process cannot decode: kept and listed as bytes (D30)."""
 
     codec: str
     data: bytes

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from lychgate_tools import bench_peers, bench_store
+from lychgate_tools import bench_designs, bench_peers, bench_store
 from lychgate_tools.bench_measure import Result, surroundings
 from lychgate_tools.bench_store import Plan
 from lychgate_tools.mounts import mount_of
@@ -36,6 +36,7 @@ BENCHES: dict[str, Callable[[Plan], list[Result]]] = {
     "first-page": bench_store.first_page,
     "recovery": bench_store.recovery,
     "lock-timeout": bench_store.lock_timeout,
+    "designs": bench_designs.designs,
     "peers": bench_peers.peers,
 }
 
@@ -89,8 +90,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check_space(directory: str, names: list[str], size: int) -> None:
-    big = {"compaction", "first-page", "recovery", "lock-timeout", "dead-add"}
-    wanted = size * _BYTES_A_RECORD * _COPIES if big & set(names) else 0
+    small = {"wal-add", "peers"}
+    wanted = size * _BYTES_A_RECORD * _COPIES if set(names) - small else 0
     free = shutil.disk_usage(directory).free
     if free < wanted:
         raise UserError(
@@ -115,7 +116,7 @@ def _measure(directory: Path, names: list[str], args: argparse.Namespace) -> int
     mount = mount_of(str(directory))
     notes = [f"{name}: {text}" for name, text in missing.items()]
     if mount is not None and mount.kind in ("tmpfs", "ramfs"):
-        notes.append(f"{mount.kind} is memory: an fsync costs nothing here, name a disk with --path")
+        notes.append(f"{mount.kind} is memory, an fsync costs nothing: name a disk with --path")
     if args.json:
         print_json(
             {"where": where, "results": [r.as_json() for r in results], "notes": notes}

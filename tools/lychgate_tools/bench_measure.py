@@ -3,7 +3,7 @@
 Rules
   * A ratio comes from one run on one machine: both sides take turns in rounds, and the ratio is the
     median over the rounds, so that a load that comes and goes hits both. Nothing asserts a time.
-  * A side is a function that gives the seconds it took. What it needs before, it does off the clock.
+  * A side is a function that gives the seconds it took. What it needs before is off the clock.
   * Peak memory is a child's: VmHWM where /proc has it, which starts anew at exec; else ru_maxrss.
 """
 

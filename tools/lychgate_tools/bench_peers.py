@@ -1,9 +1,9 @@
-"""Other Python queues beside the engine, at the same durability: each put is fsynced (bench `peers`).
+"""Other Python queues beside the engine: every put of both is fsynced (bench `peers`).
 
 The peers are an optional extra. Each is set up as its own documentation has it, but for the setting
 that makes a commit durable where that is not the default:
 
-    persist-queue  FIFOSQLiteQueue(auto_commit=True): WAL journal, synchronous=FULL is SQLite's default
+    persist-queue  FIFOSQLiteQueue(auto_commit=True): WAL journal, SQLite's own synchronous=FULL
     litequeue      LiteQueue; its PRAGMA synchronous=NORMAL is set to FULL
     huey           SqliteStorage(fsync=True): WAL journal, synchronous=FULL
 """
@@ -22,8 +22,8 @@ from lychgate_tools.bench_store import (
     PREFIX,
     TASK,
     Plan,
-    _dead_adder,
-    _result,
+    dead_adder,
+    small_result,
     scratch,
 )
 
@@ -67,12 +67,12 @@ PEERS: dict[str, tuple[str, Callable[[Path], Callable[[], object]]]] = {
 
 
 def peers(plan: Plan) -> list[Result]:
-    """The engine's durable calls beside those of the peers. Raises PeerMissing when none is there."""
+    """The engine's durable calls beside those of the peers; PeerMissing when none is there."""
     results: list[Result] = []
     missing: list[str] = []
     with scratch(plan, "peers") as base:
         with Disk(base / "own") as dead, Disk(base / "each", PREFIX, 0) as each:
-            add_dead: Side = timed(_dead_adder(dead))
+            add_dead: Side = timed(dead_adder(dead))
             add_task: Side = timed(lambda: each.add_task(TASK))
             for name, (verb, make) in PEERS.items():
                 plan.note(f"beside {name}")
@@ -89,7 +89,7 @@ def peers(plan: Plan) -> list[Result]:
                     ("add_task, fsync_frequency=0", add_task),
                 ):
                     times = compare(side, put, plan.rounds, plan.each)
-                    results.append(_result("peers", what, label, times, goal=1.0))
+                    results.append(small_result("peers", what, label, times, goal=1.0))
     if not results:
         raise PeerMissing(INSTALL)
     if missing:

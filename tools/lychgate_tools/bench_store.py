@@ -122,7 +122,7 @@ def _bare_durable(path: Path, data: bytes) -> Side:
     return timed(action)
 
 
-def _dead_adder(disk: Disk) -> Callable[[], None]:
+def dead_adder(disk: Disk) -> Callable[[], None]:
     return lambda: disk.add_dead_task(task_id(0), CONTEXT, ERROR, "mail.send", 21)
 
 
@@ -133,7 +133,7 @@ def dead_add(plan: Plan) -> list[Result]:
         plan.note(f"making a store of {big_size:,} records")
         write_dead(base / "big", big_size)
         with Disk(base / "small") as small, Disk(base / "big") as big:
-            add, add_big = _dead_adder(small), _dead_adder(big)
+            add, add_big = dead_adder(small), dead_adder(big)
             add()
             line = (base / "small" / dead_data_name(PREFIX)).read_bytes()
             plan.note("add_dead_task beside bare calls")
@@ -144,13 +144,13 @@ def dead_add(plan: Plan) -> list[Result]:
     over = with_bare.first - with_bare.second
     reach = over / 0.15  # the reference time from which on the same overhead is within 15 %
     return [
-        _result(
+        small_result(
             "dead-add", "add_dead_task", "open, flock, write, fsync, close of the same bytes",
             with_bare, goal=1.15,
             note=f"{over * 1e6:.0f} µs above it; within 1.15 where the bare calls take "
             f"{reach * 1e3:.2f} ms or more",
         ),
-        _result(
+        small_result(
             "dead-add", f"add_dead_task, {big_size:,} records", "add_dead_task, small store",
             with_small, goal=1.05, note="cost independent of the store's size",
         ),
@@ -187,11 +187,11 @@ def _wal_add(plan: Plan, base: Path, batched: Disk, each: Disk, bare_fd: int) ->
     add_durable = timed(lambda: each.add_task(TASK))
     beside_sync = compare(add_durable, timed(write_and_sync), plan.rounds, plan.each)
     return [
-        _result("wal-add", "add_task, batched fsync", "write to an open file", beside_write,
+        small_result("wal-add", "add_task, batched fsync", "write to an open file", beside_write,
                 note="a process crash loses nothing, a host crash at most fsync_frequency"),
-        _result("wal-add", "add_task, batched fsync", "open, flock, write, fsync, close",
+        small_result("wal-add", "add_task, batched fsync", "open, flock, write, fsync, close",
                 beside_durable, goal=1.15),
-        _result("wal-add", "add_task, fsync_frequency=0", "write, fsync", beside_sync),
+        small_result("wal-add", "add_task, fsync_frequency=0", "write, fsync", beside_sync),
     ]  # fmt: skip
 
 
@@ -240,7 +240,7 @@ def compaction(plan: Plan) -> list[Result]:
         with_copy, peak = _compare_compaction(base, data, plan.size)
         small_peak = in_child("remove", str(small.parent), task_id(1)).peak_bytes
     return [
-        _result("compaction", f"remove_dead_tasks, {plan.size:,} records",
+        small_result("compaction", f"remove_dead_tasks, {plan.size:,} records",
                 f"cp, fsync of the same {size_bytes / 1e6:.0f} MB", with_copy, goal=3.0),
         Result("compaction", f"peak memory, {plan.size:,} records", peak,
                f"peak memory, {small_size:,} records", small_peak, peak / small_peak,
@@ -285,7 +285,7 @@ def first_page(plan: Plan) -> list[Result]:
         peak = in_child("page", str(base / "big")).peak_bytes
         small_peak = in_child("page", str(base / "small")).peak_bytes
     return [
-        _result("first-page", f"list_dead_tasks(limit={PAGE}), {plan.size:,} records",
+        small_result("first-page", f"list_dead_tasks(limit={PAGE}), {plan.size:,} records",
                 f"the same, {small_size:,} records", time),
         Result("first-page", f"peak memory, {plan.size:,} records", peak,
                f"peak memory, {small_size:,} records", small_peak, peak / small_peak,
@@ -319,13 +319,13 @@ def recovery(plan: Plan) -> list[Result]:
         time = compare(recover, timed(read), _BIG_ROUNDS)
     per_byte = time.first / size_bytes * 1e9
     return [
-        _result("recovery", f"opening over an orphan WAL of {plan.size:,} tasks",
+        small_result("recovery", f"opening over an orphan WAL of {plan.size:,} tasks",
                 f"reading its {size_bytes / 1e6:.0f} MB (in the page cache)", time,
                 note=f"{per_byte:.1f} ns per byte, the durable copy into the own file included"),
     ]  # fmt: skip
 
 
-def _result(
+def small_result(
     bench: str, what: str, beside: str, times: Comparison,
     goal: float | None = None, note: str = "",
 ) -> Result:  # fmt: skip

@@ -95,7 +95,7 @@ def _describe(
             state = NOTE
     if store.data is not None and store.lock is None:
         state = WARNING
-        parts.append("dead tasks without a lock file: restored from a copy, or the lock was deleted")
+        parts.append("no lock file: restored from a copy, or the lock was deleted")
     return Check(f"store {prefix!r}", state, "; ".join(parts))
 
 

@@ -105,7 +105,7 @@ def _judge_kind(mount: Mount) -> tuple[str, str]:
             "overlay, a container's own layer: it is deleted with the container; mount a volume"
         )
     if kind in _NETWORK:
-        return UNKNOWN, "network or host-shared; whether lock, rename and fsync hold is the server's"
+        return UNKNOWN, "network or host-shared; lock, rename and fsync are what its server makes"
     if kind == "fuse" or kind.startswith("fuse"):
         return UNKNOWN, "a user-space file system; what an fsync means is up to its program"
     if kind in _LOCAL:
