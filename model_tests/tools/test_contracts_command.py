@@ -14,7 +14,7 @@ from lychgate_tools.contracts import Target, explore, find, judge
     ("stdout", "stderr", "code", "verdict"),
     [
         ("m.py:3: info: Confirmed over all paths.\n", "", 0, "confirmed"),
-        ("m.py:3: info: Confirmed over all paths.\nm.py:4: info: Not confirmed.\n", "", 0, "explored"),
+        ("m:3: info: Confirmed over all paths.\nm:4: info: Not confirmed.\n", "", 0, "explored"),
         ("m.py:3: error: false when calling f(0)\n", "", 1, "refuted"),
         ("m.py:3: info: Unable to meet precondition.\n", "", 0, "unreached"),
         ("", "", 0, "unreached"),

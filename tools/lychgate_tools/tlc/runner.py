@@ -5,8 +5,8 @@ Why each flag is there (every one was earned by a failure):
     them at the end, so parallel runs in a shared one break each other;
   * a private -metadir: its default name has a resolution of one second;
   * -fp 0, -workers 1: the same numbers and the same counter-example every time;
-  * -lncheck final: else liveness is also checked now and then while states are still missing, so the
-    length of a counter-example would depend on the speed of the machine;
+  * -lncheck final: else liveness is also checked now and then while states are still missing, so
+    the length of a counter-example would depend on the speed of the machine;
   * -checkpoint 0: a recovered run counts wrongly, so there is nothing to recover to;
   * -Xss8m: recursive operators overflow the default stack at 500 levels;
   * a private user.home: TLC sends statistics if a file in the user's home says so;
