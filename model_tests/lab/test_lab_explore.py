@@ -15,11 +15,13 @@ import pytest
 from lychgate import _ops
 from lychgate._fs import Fs
 from lychgate._op import Op
+from lychgate_conformance.lab.__main__ import main
 from lychgate_conformance.lab._campaign import PARTS, Part, run_part
 from lychgate_conformance.lab._explore import Bounds, Explorer, Finding
 from lychgate_conformance.lab._family import Limits
 from lychgate_conformance.lab._models import MODELS, find_model
-from lychgate_conformance.lab._plan import parse_plan
+from lychgate_conformance.lab._plan import Phase, Plan, parse_plan
+from lychgate_conformance.lab._rate import measure
 from lychgate_conformance.lab._shrink import command, replay, shrink
 from lychgate_conformance.lab._starts import STARTS, find_start
 from lychgate_conformance.lab._sweep import faults_of
@@ -219,8 +221,8 @@ def test_clean_up_that_awaits_in_a_crash_is_caught() -> None:
     """House rule: release is an explicit step, never run by a crash."""
 
     class Careless(Target):
-        def make(self, fs: Any, frequency: float) -> Any:
-            backend = super().make(fs, frequency)
+        def make(self, facts: Any, frequency: float) -> Any:
+            backend = super().make(facts, frequency)
             add = backend.add_dead_task
 
             async def awaits_in_finally(*args: Any) -> None:
@@ -272,3 +274,21 @@ def test_a_plan_has_a_text_form() -> None:
     for bad in ("{}", "[]", '{"target":"engine"}'):
         with pytest.raises(ValueError):
             parse_plan(bad)
+
+
+def test_rates_are_measured_on_the_same_images() -> None:
+    """The three rates come from one image set; no time is asserted."""
+    rates = measure("clean;0;add:a")
+    assert rates.images > 500 and 0 < rates.recoveries < rates.images
+    assert min(rates.first_pass, rates.remembered, rates.cold, rates.loops) > 0
+
+
+def test_the_command_replays_and_refuses(capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit codes: 0 nothing found, 4 usage."""
+    assert main(["workload", "new;0;list"]) == 0
+    assert "0 findings" in capsys.readouterr().out
+    assert main(["workload", "nowhere;0;list"]) == 4
+    assert main(["replay", "{}"]) == 4
+    assert "lab: this is no plan" in capsys.readouterr().err
+    plan = Plan("engine", "portable", parse_workload("new;0;add:a"), None, (Phase((0,), None, ""),))
+    assert main(["replay", str(plan)]) == 0

@@ -10,9 +10,10 @@
     _disk, _simfs        the engine's `Fs` port on a simulated disk, one object per process
     _workload, _starts   what the fibers do, and what stands on the disk at first
     _target, _fiber, _run   one run: workers, fibers, choices; replayable from a list of integers
-    _oracle              what may be seen: the meaning of the abstract spec
+    _oracle, _judge      what may be seen: the meaning of the abstract spec
     _recover             what a new process sees on an image, remembered by content
     _explore, _sweep, _campaign   all schedules, crash points, images and faults, up to bounds
+    _rate                how many images a second are judged
     _plan, _shrink       the smallest run that still fails, and the command that replays it
 
 The micro-ops and their rules are those of the crash-semantics page (docs): the recorder knows

@@ -4,6 +4,7 @@
     explore --part kills    one part
     workload 'two;0;add:a'  one workload
     replay PLAN             one run again, step by step
+    rate                    images judged per second and core
 
 Exit codes: 0 nothing found, 1 a broken promise, 4 usage.
 """
@@ -20,6 +21,7 @@ from lychgate_conformance.lab._explore import Bounds, Explorer, Finding
 from lychgate_conformance.lab._faults import Fault
 from lychgate_conformance.lab._models import find_model
 from lychgate_conformance.lab._plan import parse_plan
+from lychgate_conformance.lab._rate import measure
 from lychgate_conformance.lab._shrink import command, replay, shrink
 from lychgate_conformance.lab._sweep import faults_of
 from lychgate_conformance.lab._target import ROTATE_NEVER, Target
@@ -52,10 +54,13 @@ def main(arguments: list[str] | None = None) -> int:
         sub.add_argument("--faults", action="store_true")
         sub.add_argument("--rotate-bytes", type=int, default=ROTATE_NEVER)
         sub.add_argument("--revive", default="", help="steps of a new process after a kill")
+    commands.add_parser("rate", help="images judged per second and core")
     options = parser.parse_args(arguments)
     try:
         if options.command == "explore":
             return _explore(options)
+        if options.command == "rate":
+            return _rate()
         return _one(options) if options.command == "workload" else _replay(options)
     except (ValueError, LookupError) as error:
         print(f"lab: {error}", file=sys.stderr)
@@ -151,6 +156,16 @@ def _replay(options: argparse.Namespace) -> int:
     text = replay(plan, _target(options.rotate_bytes), _bounds(options), print)
     print(f"BROKEN {text}" if text else "nothing is broken")
     return 1 if text else 0
+
+
+def _rate() -> int:
+    rates = measure()
+    print(
+        f"{rates.images} images, {rates.recoveries} recoveries: {rates.first_pass:.0f}/s on the "
+        f"first pass, {rates.remembered:.0f}/s remembered, {rates.cold:.0f}/s without memory "
+        f"(CPU seconds; empty loop {rates.loops:.1f} M/s)"
+    )
+    return 0
 
 
 if __name__ == "__main__":

@@ -58,6 +58,7 @@ class Part:
 
 
 _REVIVED = (Step("list"), Step("add", "z"), Step("list"))
+_FORK_STEPS = ("fork", "add:a", "task:t", "done:t", "remove:p", "list", "pending")
 _ONE = Bounds(preemptions=1)
 _KILLED = Bounds(kills=1, revival=_REVIVED)
 _HARD = (errno.EIO, errno.ENOSPC)
@@ -69,6 +70,7 @@ PARTS: tuple[Part, ...] = (
     Part("rotation", WAL_STEPS, ((1,),), _FEW_STARTS, rotate_bytes=_SMALL_WAL, length_max=5),
     Part("handoff", HAND_STEPS, ((1,),)),
     Part("second-crash", ALL_STEPS, ((1,),), bounds=Bounds(depth=2), length_max=2),
+    Part("fork", _FORK_STEPS, ((1,),), ("new", "two", "old"), bounds=_ONE),
     Part("fibers", DEAD_STEPS, ((2,),), _FEW_STARTS),
     Part("fibers-wal", WAL_STEPS, ((2,),), _FEW_STARTS),
     Part("workers", DEAD_STEPS, ((1, 1),), _FEW_STARTS),

@@ -52,12 +52,36 @@ def calls_of(step: Step, serial: int) -> Calls:
         yield Call(step.kind, step.key, serial)
 
 
+class View:
+    """The facts that a backend sees: those of the process that is running it. After a fork two
+    processes have the same backend, and what it keeps per process must be enough to part them."""
+
+    def __init__(self, fs: SimFs) -> None:
+        self.fs = fs
+
+    def resolve(self, path: str) -> str:
+        return self.fs.resolve(path)
+
+    def now(self) -> float:
+        return self.fs.now()
+
+    def random(self, size: int) -> bytes:
+        return self.fs.random(size)
+
+    def pid(self) -> int:
+        return self.fs.pid()
+
+    def boot(self) -> str:
+        return self.fs.boot()
+
+
 class Worker:
     """One process and its backend."""
 
-    def __init__(self, number: int, fs: SimFs, backend: Backend) -> None:
+    def __init__(self, number: int, fs: SimFs, view: View, backend: Backend) -> None:
         self.number = number
         self.fs = fs
+        self.view = view
         self.backend = backend
         self.is_open = False
         self.alive = True

@@ -36,6 +36,7 @@ class Change:
     end: int = OPEN_END
     status: str = FLIGHT
     serial: int = 0
+    worker: int = 0
     removes: bool = False
     durable: bool = False
     handoff: bool = False
@@ -85,13 +86,13 @@ class Oracle:
         self.removals.setdefault(key, []).append(change)
         return change
 
-    def start_task(self, key: str, serial: int, beside: bool = False) -> Change:
-        change = Change(self._now(), serial=serial, beside=beside)
+    def start_task(self, key: str, serial: int, worker: int = 0, beside: bool = False) -> Change:
+        change = Change(self._now(), serial=serial, worker=worker, beside=beside)
         self.tasks.setdefault(key, []).append(change)
         return change
 
-    def start_done(self, key: str, handoff: bool) -> Change:
-        change = Change(self._now(), removes=True, handoff=handoff)
+    def start_done(self, key: str, worker: int = 0, handoff: bool = False) -> Change:
+        change = Change(self._now(), worker=worker, removes=True, handoff=handoff)
         self.tasks.setdefault(key, []).append(change)
         return change
 
@@ -104,11 +105,12 @@ class Oracle:
         if status == ACKED and self.frequency == 0:
             change.durable = True
 
-    def synced(self, sync: Change) -> None:
-        """A sync (or close) was acknowledged: what was acknowledged before it began is durable."""
+    def synced(self, sync: Change, worker: int = 0) -> None:
+        """A sync (or close) of a worker was acknowledged: what that worker was told before it began
+        is durable."""
         for changes in self.tasks.values():
             for change in changes:
-                if change.status == ACKED and change.end < sync.start:
+                if change.status == ACKED and change.end < sync.start and change.worker == worker:
                     change.durable = True
 
     def crash(self) -> None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from itertools import product
 
 from lychgate._drive import run
@@ -57,6 +57,7 @@ DEAD, WAL = 0, 1
 """The parts of an image that recovery never reads together."""
 
 
+@lru_cache(4096)
 def part_of(path: str) -> int:
     """Which part a path belongs to."""
     return WAL if is_wal_name(PREFIX, path.rpartition("/")[2]) else DEAD

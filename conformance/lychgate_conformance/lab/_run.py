@@ -20,18 +20,13 @@ from lychgate._op import StepError
 
 from lychgate_conformance.lab._disk import Crashed, Machine
 from lychgate_conformance.lab._faults import Fault, Lasting
-from lychgate_conformance.lab._fiber import Call, Fiber, Violation, Worker, calls_of, opening
+from lychgate_conformance.lab._fiber import Call, Fiber, View, Violation, Worker, calls_of, opening
+from lychgate_conformance.lab._judge import judge
 from lychgate_conformance.lab._micro import history_of
-from lychgate_conformance.lab._oracle import ACKED, MAYBE, NO, Change, Oracle, Record
+from lychgate_conformance.lab._oracle import MAYBE, NO, Change, Oracle
 from lychgate_conformance.lab._simfs import SimFs
 from lychgate_conformance.lab._starts import LOCK
-from lychgate_conformance.lab._target import (
-    DEAD_CLASS,
-    PATH,
-    Target,
-    dead_record,
-    task_record,
-)
+from lychgate_conformance.lab._target import DEAD_CLASS, PATH, Target
 from lychgate_conformance.lab._workload import Fiber as Steps
 from lychgate_conformance.lab._workload import Step, Workload
 
@@ -85,7 +80,8 @@ class Run:
 
     def _spawn(self, number: int) -> Worker:
         fs = SimFs(self.machine)
-        worker = Worker(number, fs, self.target.make(fs, self.workload.frequency))
+        view = View(fs)
+        worker = Worker(number, fs, view, self.target.make(view, self.workload.frequency))
         self.workers.append(worker)
         return worker
 
@@ -134,6 +130,7 @@ class Run:
 
     def _advance(self, fiber: Fiber) -> None:
         self.current = fiber
+        fiber.worker.view.fs = fiber.worker.fs
         if fiber.program is None:
             self._begin(fiber)
         op = fiber.op
@@ -186,9 +183,25 @@ class Run:
             fiber.call = next(fiber.calls)
         call = fiber.call
         assert call is not None
+        if call.kind == "fork":
+            self._fork(fiber)
+            return
         fiber.change, fiber.program = self._program(fiber.worker, call)
         fiber.op = None
         self._resume(fiber, None, None)
+
+    def _fork(self, fiber: Fiber) -> None:
+        """A child with the parent's backend and none of its descriptors; it has work of its own."""
+        parent = fiber.worker
+        child = Worker(len(self.workers), parent.fs.fork(), parent.view, parent.backend)
+        child.is_open = True
+        self.workers.append(child)
+        number = 100 * child.number + 50
+        steps: list[tuple[Step | None, int]] = [(s, number + n) for n, s in enumerate(CHILD)]
+        self.fibers.append(Fiber(child, steps))
+        self.trace.append((parent.number, f"fork: worker {child.number}", None))
+        parent.history = hash((parent.history, "fork"))
+        fiber.calls = fiber.op = None
 
     def _program(self, worker: Worker, call: Call) -> tuple[Change, Any]:
         oracle, backend, key = self.oracle, worker.backend, call.key
@@ -202,13 +215,14 @@ class Run:
             owned = self._owned(worker)
             beside = key in oracle.tasks and owned is not None and key not in owned
             worker.owned.add(key)
-            change = oracle.start_task(key, call.serial, beside)
+            change = oracle.start_task(key, call.serial, worker.number, beside)
             return change, backend.add_task(call.serial, None, key)
         if call.kind == "done":
-            return oracle.start_done(key, call.handoff), backend.remove_task(key)
+            change = oracle.start_done(key, worker.number, call.handoff)
+            return change, backend.remove_task(key)
         reading = oracle.start_read()
         if call.kind == "open" and worker.is_open:
-            worker.backend = self.target.make(worker.fs, self.workload.frequency)
+            worker.backend = self.target.make(worker.view, self.workload.frequency)
         reads: dict[str, Callable[[], Any]] = {
             "list": lambda: backend.list_dead_tasks(),
             "find": lambda: backend.find_dead_task(key),
@@ -237,7 +251,7 @@ class Run:
             return
         if call.kind == "open":
             fiber.worker.is_open = True
-        text = self._judge(fiber.worker, call, change, result)
+        text = judge(self.oracle, fiber.worker, call, change, result, self._owned(fiber.worker))
         if text:
             raise Violation(text)
         self.trace.append((fiber.worker.number, f"{call.kind}:{call.key} returns", result))
@@ -245,40 +259,6 @@ class Run:
             fiber.call = calls.send(result)
         except StopIteration:
             fiber.calls = None
-
-    def _judge(self, worker: Worker, call: Call, change: Change, result: Any) -> str:
-        oracle, since = self.oracle, change.start
-        until = oracle.time
-        if call.kind == "list":
-            shown = [dead_record(dead, self.machine.clock) for dead in result]
-            text = oracle.check_list(shown, since, until)
-            oracle.finish(change, ACKED)
-            oracle.note_list(shown, since)
-            return text
-        if call.kind == "find":
-            found = None if result is None else dead_record(result, self.machine.clock)
-            text = oracle.check_find(call.key, found, since, until)
-            oracle.finish(change, ACKED)
-            oracle.note_find(call.key, found, since)
-            return text
-        text = ""
-        if call.kind == "remove":
-            text = oracle.check_removed(call.key, result, change)
-            if call.handoff:
-                oracle.moved[call.key] = f"{call.key}-again"
-        elif call.kind == "pending":
-            tasks: list[Record] = [task_record(pending) for pending in result]
-            text = oracle.check_tasks(tasks, False, self._owned(worker), since)
-        owned = self._owned(worker)
-        sure = call.kind != "done" or owned is None or call.key in owned
-        oracle.finish(change, ACKED if sure else MAYBE)  # removing a task of others does nothing
-        if call.kind in ("sync", "close"):
-            oracle.synced(change)
-        if call.kind == "close":
-            worker.owned.clear()  # whoever opens next may take the file over
-            if count := worker.fs.open_descriptors():
-                return text or f"descriptor-leak: {count} open after close"
-        return text
 
     def _owned(self, worker: Worker) -> frozenset[str] | None:
         """The ids that this worker must show; None for all. With others about, or a fault that may
@@ -384,3 +364,6 @@ class Run:
 
 
 _OPEN: list[tuple[Step | None, int]] = [(None, 0)]
+
+CHILD: Steps = (Step("add", "c"), Step("task", "k"), Step("pending"))
+"""What a forked child does."""

@@ -1,6 +1,6 @@
 """The system that a run drives: the engine's programs, or anything with the same seven methods.
 
-A target makes a backend for one process, given that process's `SimFs`. Its methods are programs
+A target makes a backend, given the facts of the process that runs it. Its methods are programs
 over ops (`lychgate._op`), so that a run can stop between any two steps. Mutants of the engine are
 targets too.
 
@@ -16,10 +16,9 @@ from typing import Protocol
 
 from lychgate import _lock, _wal
 from lychgate._disk import DiskPrograms
+from lychgate._fs import Facts
 from lychgate._op import Program
 from lychgate._records import JSON, DeadTask
-
-from lychgate_conformance.lab._simfs import SimFs
 
 PATH = "/s"
 PREFIX = "p-"
@@ -67,9 +66,9 @@ class Target:
         self.lock_attempts = lock_attempts
         self.rotate_bytes = rotate_bytes
 
-    def make(self, fs: SimFs, frequency: float) -> Backend:
+    def make(self, facts: Facts, frequency: float) -> Backend:
         """A backend for one process, not opened yet."""
-        return DiskPrograms(PATH, PREFIX, frequency, JSON, fs)
+        return DiskPrograms(PATH, PREFIX, frequency, JSON, facts)
 
     @contextmanager
     def constants(self) -> Iterator[None]:

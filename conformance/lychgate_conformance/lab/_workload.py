@@ -11,6 +11,7 @@ Steps (the part behind `:` is a task id):
     giveup                       add_dead_task, then remove_task (U3)
     retry                        find, add_task under a fresh id, sync, remove_dead_tasks (U4)
     reopen                       close, and open again in the same process
+    fork                         a child that goes on with the same backend: add:c, task:k, pending
 
 A worker opens its backend before its first step. Every record carries the number of the step that
 wrote it, so that no two are alike.
@@ -23,7 +24,7 @@ from dataclasses import dataclass
 from itertools import product
 
 STEPS_WITH_ID = frozenset(("add", "remove", "find", "task", "done", "giveup", "retry"))
-STEPS_WITHOUT_ID = frozenset(("list", "pending", "sync", "tick", "reopen"))
+STEPS_WITHOUT_ID = frozenset(("list", "pending", "sync", "tick", "reopen", "fork"))
 
 
 @dataclass(frozen=True, slots=True)

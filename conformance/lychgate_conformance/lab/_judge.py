@@ -1,0 +1,54 @@
+"""The result of a facade call, held against the oracle."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lychgate_conformance.lab._fiber import Call, Worker
+from lychgate_conformance.lab._oracle import ACKED, MAYBE, Change, Oracle, Record
+from lychgate_conformance.lab._target import dead_record, task_record
+
+
+def judge(
+    oracle: Oracle,
+    worker: Worker,
+    call: Call,
+    change: Change,
+    result: Any,
+    owned: frozenset[str] | None,
+) -> str:
+    """Note that a call has returned; what is wrong with its result, empty when nothing is.
+
+    `owned` are the tasks that the worker surely owns, None for all.
+    """
+    since, clock = change.start, worker.fs.now()
+    until = oracle.time
+    if call.kind == "list":
+        shown = [dead_record(dead, clock) for dead in result]
+        text = oracle.check_list(shown, since, until)
+        oracle.finish(change, ACKED)
+        oracle.note_list(shown, since)
+        return text
+    if call.kind == "find":
+        found = None if result is None else dead_record(result, clock)
+        text = oracle.check_find(call.key, found, since, until)
+        oracle.finish(change, ACKED)
+        oracle.note_find(call.key, found, since)
+        return text
+    text = ""
+    if call.kind == "remove":
+        text = oracle.check_removed(call.key, result, change)
+        if call.handoff:
+            oracle.moved[call.key] = f"{call.key}-again"
+    elif call.kind == "pending":
+        tasks: list[Record] = [task_record(pending) for pending in result]
+        text = oracle.check_tasks(tasks, False, owned, since)
+    sure = call.kind != "done" or owned is None or call.key in owned
+    oracle.finish(change, ACKED if sure else MAYBE)  # removing a task of others does nothing
+    if call.kind in ("sync", "close"):
+        oracle.synced(change, worker.number)
+    if call.kind == "close":
+        worker.owned.clear()  # whoever opens next may take the file over
+        if count := worker.fs.open_descriptors():
+            return text or f"descriptor-leak: {count} open after close"
+    return text
