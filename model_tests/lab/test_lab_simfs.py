@@ -156,7 +156,7 @@ def test_a_crashed_machine_refuses_every_process() -> None:
     """F1."""
     world = machine(file=b"")
     fs = SimFs(world)
-    world.dead = True
+    world.crash()
     with pytest.raises(Crashed):
         fs.list_dir("/d")
 

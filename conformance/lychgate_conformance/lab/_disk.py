@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import errno
 import os
+from typing import Protocol
 
 from lychgate._fs import OpenMode
 
@@ -65,6 +66,12 @@ class Description:
         self.references = 1
 
 
+class Process(Protocol):
+    """What a machine knows of its processes."""
+
+    def end(self) -> None: ...
+
+
 class Machine:
     """A disk that several processes share, from one mount to the next crash."""
 
@@ -74,12 +81,17 @@ class Machine:
         self.disk: Recorder = (image or image_of({})).mount(unit)
         self.boot = boot
         self.clock = 1_700_000_000.0
-        self.dead = False
+        self.processes: list[Process] = []
         self.locks: dict[int, Description] = {}
         self.pids = 0
         self._dirs: dict[str, int] = {"": ROOT, "/": ROOT}
         self._nodes_seen = 0
         self._links = False
+
+    def crash(self) -> None:
+        """The host is gone: no process can do anything any more."""
+        for process in self.processes:
+            process.end()
 
     def new_pid(self) -> int:
         self.pids += 1

@@ -88,7 +88,7 @@ class Image:
             first = shared.get(path, position)
             if first != position:
                 node = disk.nodes[inodes[self.paths[first]]]
-            elif isinstance(content, bytes):
+            elif type(content) is bytes:
                 node = disk.new_node(Kind.FILE, name)
                 disk.fill(node, content, self.hidden.get(path, b""))
             elif isinstance(content, Symlink):

@@ -46,12 +46,13 @@ class SimFs:
         self._alive = True
         self._fault: Fault | None = None
         self._strikes_at = NEVER
+        self._looks_at = NEVER  # calls before this one need no second look
         self._struck = ""
         self.calls = 0
-        self.last_call = ""
         self.seen: set[int] = set()
         """Inodes whose bytes or size this process has looked at."""
-        self.on_call: Callable[[str, int], None] | None = None
+        self._on_call: Callable[[str, int], None] | None = None
+        machine.processes.append(self)
 
     # --- the life of a process ------------------------------------------------------------------
 
@@ -59,6 +60,7 @@ class SimFs:
         """Let one fault strike this process."""
         self._fault = fault
         self._strikes_at = NEVER if fault is None else fault.at
+        self._looks_at = min(self._looks_at, self._strikes_at)
         self._struck = ""
 
     @property
@@ -68,7 +70,7 @@ class SimFs:
 
     def kill(self) -> None:
         """SIGKILL: descriptors are closed, locks are freed, and nothing else happens."""
-        self._alive = False
+        self.end()
         for description in self._fds.values():
             self._machine.release(description)
         self._fds.clear()
@@ -106,15 +108,24 @@ class SimFs:
 
     def _enter(self, name: str, size: int = 0) -> Fault | None:
         """Count a call; the fault that strikes it, unless it simply fails the call."""
-        if not self._alive or self._machine.dead:
-            raise Crashed
-        self.calls += 1
-        self.last_call = name
-        if self.on_call is not None:
-            self.on_call(name, size)
-        if self.calls < self._strikes_at:
+        calls = self.calls = self.calls + 1
+        if calls < self._looks_at:
             return None
-        return self._strike(name)
+        if not self._alive:
+            raise Crashed
+        if self._on_call is not None:
+            self._on_call(name, size)
+        return None if calls < self._strikes_at else self._strike(name)
+
+    def end(self) -> None:
+        """The machine is gone: every later call is refused."""
+        self._alive = False
+        self._looks_at = 0
+
+    def listen(self, on_call: Callable[[str, int], None]) -> None:
+        """Be told of every call and of the bytes that it moves."""
+        self._on_call = on_call
+        self._looks_at = 0
 
     def _strike(self, name: str) -> Fault | None:
         fault = self._fault

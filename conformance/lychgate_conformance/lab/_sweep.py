@@ -41,7 +41,7 @@ def calls_made(target: Target, workload: Workload) -> list[tuple[str, int]]:
             Oracle(start.dead, start.tasks, workload.frequency),
         )
         fs = run.workers[0].fs
-        fs.on_call = lambda name, size: made.append((name, size))
+        fs.listen(lambda name, size: made.append((name, size)))
         while run.enabled():
             run.take(0)
         run.abandon()
