@@ -223,6 +223,18 @@ def test_a_forked_child_closes_what_it_inherits(fs: OsFs, tmp_path: Path) -> Non
     assert not is_free(tmp_path / "lock")
 
 
+def test_a_process_id_that_comes_round_again_is_another_process(
+    fs: OsFs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """D23, W13: what an ancestor had open must not be taken for one's own."""
+    seen = {fs.pid()}
+    for pid in (20, os.getpid(), 20, os.getpid()):
+        monkeypatch.setattr(os, "getpid", lambda pid=pid: pid)
+        fs.forked()
+        assert fs.pid() == fs.pid() and fs.pid() not in seen
+        seen.add(fs.pid())
+
+
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_no_descriptor_slips_through_a_fork_of_another_thread(fs: OsFs, tmp_path: Path) -> None:
     """D23: opening and noting, forgetting and closing, are one for whoever forks."""

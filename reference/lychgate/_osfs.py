@@ -48,6 +48,8 @@ class OsFs:
 
     def __init__(self) -> None:
         self._fds: set[int] = set()
+        self._pid = os.getpid()
+        self._ancestors: list[int] = []
         _forked.add(self)
 
     def open(self, path: str, mode: OpenMode) -> int:
@@ -157,13 +159,22 @@ class OsFs:
         return os.urandom(size)
 
     def pid(self) -> int:
-        return os.getpid()
+        pid = os.getpid()
+        if pid in self._ancestors:  # it came round again, and is another process all the same
+            pid += len(self._ancestors) << 32
+        return pid
 
     def boot(self) -> str:
         return _BOOT
 
-    def close_all(self) -> None:
+    def forked(self) -> None:
         """What a forked child does first: none of the parent's descriptors is its own."""
+        self.close_all()
+        self._ancestors.append(self._pid)
+        self._pid = os.getpid()
+
+    def close_all(self) -> None:
+        """Let everything go, as the kernel does when a process dies."""
         while self._fds:
             try:
                 os.close(self._fds.pop())
@@ -202,7 +213,7 @@ _forked: weakref.WeakSet[OsFs] = weakref.WeakSet()
 
 def _after_fork_in_child() -> None:
     for fs in list(_forked):
-        fs.close_all()
+        fs.forked()
     _no_fork.release()
 
 
