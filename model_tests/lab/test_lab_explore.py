@@ -6,26 +6,34 @@ everywhere; `python -m lychgate_conformance.lab explore --budget 3600` runs the 
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
-from lychgate import _ops
+from lychgate import Disk, _ops
 from lychgate._fs import Fs
 from lychgate._op import Op
 from lychgate_conformance.lab.__main__ import main
 from lychgate_conformance.lab._campaign import PARTS, Part, run_part
+from lychgate_conformance.lab._disk import Machine
+from lychgate_conformance.lab._enumerate import image_set
 from lychgate_conformance.lab._explore import Bounds, Explorer, Finding
 from lychgate_conformance.lab._family import Limits
-from lychgate_conformance.lab._models import MODELS, find_model
+from lychgate_conformance.lab._image import Image
+from lychgate_conformance.lab._models import MODELS, PORTABLE, find_model
+from lychgate_conformance.lab._oracle import Oracle
 from lychgate_conformance.lab._plan import Phase, Plan, parse_plan
 from lychgate_conformance.lab._rate import measure
+from lychgate_conformance.lab._recover import Outcome, Recovery
+from lychgate_conformance.lab._run import Run
 from lychgate_conformance.lab._shrink import command, replay, shrink
-from lychgate_conformance.lab._starts import STARTS, find_start
+from lychgate_conformance.lab._starts import BOOT, STARTS, find_start
 from lychgate_conformance.lab._sweep import faults_of
-from lychgate_conformance.lab._target import Target
+from lychgate_conformance.lab._target import PATH, PREFIX, Target, dead_record, task_record
 from lychgate_conformance.lab._workload import Step, generate, parse_workload
 
 FEW = 3
@@ -64,7 +72,7 @@ def test_the_first_workloads_of_every_part(part: Part) -> None:
     many = part.bounds.kills or part.bounds.depth > 1 or part.faults != () or part.shapes != ((1,),)
     result = run_part(
         replace(part, bounds=replace(part.bounds, preemptions=0)),
-        lambda rotate: Target(rotate_bytes=rotate),
+        Target,
         1e9,
         length_max=sum(part.shapes[0]),
         workloads_max=1 if many else FEW,
@@ -274,6 +282,36 @@ def test_a_plan_has_a_text_form() -> None:
     for bad in ("{}", "[]", '{"target":"engine"}'):
         with pytest.raises(ValueError):
             parse_plan(bad)
+
+
+def test_images_give_the_same_on_real_files(tmp_path: Path) -> None:
+    """An image written to a real directory is recovered there as on the simulated disk."""
+    target, start = Target(), find_start("torn-old")
+    oracle = Oracle(start.dead, start.tasks, 0.0)
+    workload = parse_workload("torn-old;0;add:a,remove:p,task:t")
+    run = Run(target, workload, Machine(start.image, boot=BOOT), oracle)
+    recovery = Recovery(target, "boot-2")
+    images: dict[Image, None] = {}
+    with target.constants():
+        while run.enabled():
+            run.take(0)
+            images.update(dict.fromkeys(image_set(run.machine.disk, PORTABLE).images()))
+    chosen = random.Random(1).sample(list(images), 60)
+    for number, image in enumerate(chosen):
+        place = tmp_path / str(number)
+        place.mkdir()
+        image.write_to(place)
+        with Disk(place / PATH.strip("/"), PREFIX, 0) as disk:
+            tasks = [task_record(found) for found in disk.pending_tasks()]
+            dead = [dead_record(found, run.machine.clock) for found in disk.list_dead_tasks()]
+        assert recovery.outcome(image) == Outcome(tuple(dead), tuple(tasks)), image
+
+
+def test_a_deleted_lock_file_leaves_a_race_that_the_lab_shows() -> None:
+    """D24: the check protects later acquirers only; who holds the lock already is not protected."""
+    bounds = Bounds(2, stop_at="removed-came-back")
+    found = findings(Target(), "clean;0;remove:p|unlock-file/list", bounds)
+    assert "removed-came-back" in {finding.kind for finding in found}
 
 
 def test_rates_are_measured_on_the_same_images() -> None:

@@ -24,12 +24,12 @@ from lychgate_conformance.lab._plan import parse_plan
 from lychgate_conformance.lab._rate import measure
 from lychgate_conformance.lab._shrink import command, replay, shrink
 from lychgate_conformance.lab._sweep import faults_of
-from lychgate_conformance.lab._target import ROTATE_NEVER, Target
+from lychgate_conformance.lab._target import ATTEMPTS, ROTATE_NEVER, Target
 from lychgate_conformance.lab._workload import parse_workload
 
 
-def _target(rotate_bytes: int) -> Target:
-    return Target(rotate_bytes=rotate_bytes)
+def _target(options: argparse.Namespace) -> Target:
+    return Target(options.lock_attempts, options.rotate_bytes)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -52,6 +52,7 @@ def main(arguments: list[str] | None = None) -> int:
         sub.add_argument("--kills", type=int, default=0)
         sub.add_argument("--depth", type=int, default=1)
         sub.add_argument("--faults", action="store_true")
+        sub.add_argument("--lock-attempts", type=int, default=ATTEMPTS)
         sub.add_argument("--rotate-bytes", type=int, default=ROTATE_NEVER)
         sub.add_argument("--revive", default="", help="steps of a new process after a kill")
     commands.add_parser("rate", help="images judged per second and core")
@@ -73,11 +74,11 @@ def _explore(options: argparse.Namespace) -> int:
     worst = 0
     for part in parts:
         seconds = options.budget / len(parts)
-        result = run_part(part, _target, seconds, model=model, seed=options.seed)
+        result = run_part(part, Target, seconds, model=model, seed=options.seed)
         print(_json(result) if options.json else _line(result), flush=True)
         for finding in result.totals.findings:
             worst = 1
-            _show(finding, part.bounds, _target(part.rotate_bytes), part)
+            _show(finding, part.bounds, Target(part.lock_attempts, part.rotate_bytes), part)
     return worst
 
 
@@ -121,6 +122,8 @@ def _show(finding: Finding, bounds: Bounds, target: Target, part: Part | None = 
     extra = f" --kills {bounds.kills}" if bounds.kills else ""
     if bounds.revival:
         extra += f" --revive {','.join(map(str, bounds.revival))}"
+    if target.lock_attempts != ATTEMPTS:
+        extra += f" --lock-attempts {target.lock_attempts}"
     if target.rotate_bytes != ROTATE_NEVER:
         extra += f" --rotate-bytes {target.rotate_bytes}"
     print(f"replay: {command(finding.plan)}{extra}")
@@ -132,7 +135,7 @@ def _bounds(options: argparse.Namespace) -> Bounds:
 
 
 def _one(options: argparse.Namespace) -> int:
-    target, bounds = _target(options.rotate_bytes), _bounds(options)
+    target, bounds = _target(options), _bounds(options)
     explorer = Explorer(target, find_model(options.model), bounds)
     workload = parse_workload(options.workload)
     faults: list[Fault | None] = [None]
@@ -153,7 +156,7 @@ def _one(options: argparse.Namespace) -> int:
 
 def _replay(options: argparse.Namespace) -> int:
     plan = parse_plan(options.plan)
-    text = replay(plan, _target(options.rotate_bytes), _bounds(options), print)
+    text = replay(plan, _target(options), _bounds(options), print)
     print(f"BROKEN {text}" if text else "nothing is broken")
     return 1 if text else 0
 

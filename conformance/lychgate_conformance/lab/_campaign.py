@@ -29,8 +29,8 @@ from lychgate_conformance.lab._workload import (
     generate,
 )
 
-TargetMaker = Callable[[int], Target]
-"""Makes a target, given the size at which its WAL rotates."""
+TargetMaker = Callable[[int, int], Target]
+"""Makes a target, given its attempts on the lock and the size at which its WAL rotates."""
 
 _STARTS = tuple(STARTS)
 _FEW_STARTS = ("two", "torn-old", "orphan")
@@ -51,6 +51,7 @@ class Part:
     """Errors that are injected: none by default, every one that a call can give when None."""
     rotate_bytes: int = ROTATE_NEVER
     length_max: int = 3
+    lock_attempts: int = 3
 
     def workloads(self, length: int) -> Iterator[Workload]:
         """All workloads of one length."""
@@ -74,6 +75,7 @@ PARTS: tuple[Part, ...] = (
     Part("fibers", DEAD_STEPS, ((2,),), _FEW_STARTS),
     Part("fibers-wal", WAL_STEPS, ((2,),), _FEW_STARTS),
     Part("workers", DEAD_STEPS, ((1, 1),), _FEW_STARTS),
+    Part("time-outs", DEAD_STEPS, ((2,), (1, 1)), _FEW_STARTS, bounds=_ONE, lock_attempts=1),
     Part("workers-wal", WAL_STEPS, ((1, 1),), _FEW_STARTS, bounds=_ONE),
     Part("workers-hand", HAND_STEPS, ((1, 1),), _FEW_STARTS, bounds=_ONE),
     Part(
@@ -137,7 +139,7 @@ def run_part(
     workloads_max: int | None = None,
 ) -> PartResult:
     """Explore one part until it is done, out of time, or at its first findings."""
-    target = make_target(part.rotate_bytes)
+    target = make_target(part.lock_attempts, part.rotate_bytes)
     bounds = replace(part.bounds, seconds=seconds)
     explorer = Explorer(target, model, bounds)
     result = PartResult(part.name, totals=explorer.totals)

@@ -186,6 +186,11 @@ class Run:
         if call.kind == "fork":
             self._fork(fiber)
             return
+        if call.kind == "unlock-file":
+            self.machine.unlink(f"/{LOCK}")
+            self.trace.append((fiber.worker.number, "somebody deletes the lock file", None))
+            fiber.calls = None
+            return
         fiber.change, fiber.program = self._program(fiber.worker, call)
         fiber.op = None
         self._resume(fiber, None, None)

@@ -86,6 +86,17 @@ def _damaged(data: bytes) -> bytes:
     return b"%b\nx%b\n%b\n%b" % (first, first, bytes(300), rest)
 
 
+def _hiding(start: Start) -> Start:
+    """Whole lines beyond the end of data and WAL, as a crash may leave them (D29): no record of
+    theirs was ever acknowledged, and none may appear."""
+    lost = _made("boot-0", (("lost", 8),), (("lost", 9),)).image
+    mine = dict(start.image.files())
+    hidden = {DATA: lost.files()[DATA]}
+    wals = [path for path in mine if path not in (DATA, LOCK)]
+    hidden |= {wals[0]: data for path, data in lost.files().items() if path not in (DATA, LOCK)}
+    return replace(start, image=image_of(mine, hidden))
+
+
 STARTS: dict[str, Callable[[], Start]] = {
     "none": lambda: Start(image_of({})),
     "new": lambda: Start(image_of({f"{_DIR}/other": b"foreign\n"})),
@@ -101,6 +112,7 @@ STARTS: dict[str, Callable[[], Start]] = {
         ).image
     ),
     "orphan": lambda: _changed(_sound("boot-0"), staging=lambda _: b"half of a li"),
+    "hidden": lambda: _hiding(_sound("boot-0")),
     "no-lock": lambda: _changed(_sound(), lock=lambda _: None),
     "no-data": lambda: Start(
         _changed(_sound(), data=lambda _: None).image, (), (_U, _V)

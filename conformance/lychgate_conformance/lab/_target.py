@@ -23,6 +23,7 @@ from lychgate._records import JSON, DeadTask
 PATH = "/s"
 PREFIX = "p-"
 ROTATE_NEVER = 1 << 40
+ATTEMPTS = 3
 
 
 class Backend(Protocol):
@@ -62,7 +63,7 @@ class Target:
 
     name = "engine"
 
-    def __init__(self, lock_attempts: int = 3, rotate_bytes: int = ROTATE_NEVER) -> None:
+    def __init__(self, lock_attempts: int = ATTEMPTS, rotate_bytes: int = ROTATE_NEVER) -> None:
         self.lock_attempts = lock_attempts
         self.rotate_bytes = rotate_bytes
 
