@@ -247,7 +247,7 @@ def test_no_descriptor_slips_through_a_fork_of_another_thread(fs: OsFs, tmp_path
     thread = threading.Thread(target=work)
     thread.start()
     try:
-        for _ in range(100):
+        for _ in range(60):
             pid = os.fork()
             if pid == 0:
                 left = [
