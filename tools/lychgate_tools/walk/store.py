@@ -156,7 +156,7 @@ class StoreWorld:
         return worker
 
     def _crash(self, target: int, new_boot: bool) -> None:
-        self._machine.dead = True
+        self._machine.crash()
         self.close()
         self._workers = {w: None for w in self._workers}
         self._boot += new_boot
