@@ -21,6 +21,14 @@ LockTryShared(p) ==
   /\ Goto(p, IF pc[p] = "drop" THEN "drop.Stage" ELSE "add.AppendRecord")
   /\ UNCHANGED <<wal, up, ready, cur, live, inode, former, promises, budgets>>
 
+\* D17 forgotten: acknowledged without an fsync.
+AppendRecordOnly(p) ==
+  /\ pc[p] = "add.AppendRecord"
+  /\ live' = live \cup {cur[p]}
+  /\ inode' = inode \cup {s \cup {cur[p]} : s \in inode}
+  /\ Goto(p, "add.Unlock")
+  /\ UNCHANGED <<wal, up, ready, cur, holder, marked, former, promises, budgets>>
+
 \* U4 without its sync.
 FsyncSuccessorNot(p) ==
   /\ pc[p] = "sync"
