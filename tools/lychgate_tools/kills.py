@@ -20,7 +20,7 @@ import json
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -118,18 +118,20 @@ def _keys(spec: Spec, source: Source, model: Model) -> list[Key]:
 
 
 class _Deck:
-    """The mutants of a model that were not tried yet, dealt by what they may kill."""
+    """The mutants of a model that were not tried yet, dealt by what they may kill. Those that have
+    killed something in another model come first."""
 
     _ORDERS = {
         "temporal": ("unfair", "never", "guard", "frozen", "condition", "garbage"),
-        "type": ("garbage", "bound", "guard", "frozen", "lost", "kept"),
+        "type": ("garbage", "garbage", "frozen", "garbage", "bound", "guard"),
         "other": ("guard", "condition", "frozen", "kept", "lost", "bound", "garbage"),
     }
 
-    def __init__(self, found: Sequence[Mutant]) -> None:
-        self._kinds: dict[str, deque[Mutant]] = {}
+    def __init__(self, found: Sequence[Mutant], potent: Collection[str]) -> None:
+        self._kinds: dict[str, deque[Mutant]] = {"potent": deque()}
         for mutant in found:
-            self._kinds.setdefault(mutant.operator, deque()).append(mutant)
+            kind = "potent" if mutant.name in potent else mutant.operator
+            self._kinds.setdefault(kind, deque()).append(mutant)
         self._turn = 0
         self._guard = threading.Lock()
 
@@ -144,7 +146,8 @@ class _Deck:
             order = self._ORDERS[self._sort(wanted[index][1], properties)]
             order = order[round_ % len(order) :] + order[: round_ % len(order)]
             rest = tuple(kind for kind in self._kinds if kind not in order)
-            kind = next(kind for kind in order + rest if self._kinds.get(kind))
+            kinds = ("potent", *order, *rest)
+            kind = next(kind for kind in kinds if self._kinds.get(kind))
             return self._kinds[kind].popleft()
 
     @staticmethod
@@ -195,7 +198,10 @@ class _Campaign:
             )
         self.patience_s = max(_PATIENCE_MIN_S, _PATIENCE * control.seconds)
         parsed = sany.parse(self.runner.tools, self.modules, self.model.module)
-        return _Deck(mutants(parsed, self.modules, self.config.behaviour, self.config.checked))
+        found = mutants(parsed, self.modules, self.config.behaviour, self.config.checked)
+        with self.matrix.guard:
+            potent = set(self.matrix.killers.values())
+        return _Deck(found, potent)
 
     def run(self, deadline: float, every: bool, patience: int, progress: Progress) -> None:
         """Try mutants until none is wanted, the time is over, or `patience` found nothing."""

@@ -112,6 +112,7 @@ def _of(definition: Definition, modules: Mapping[str, str]) -> Iterator[Mutant]:
         yield from _guards(definition, node)
         yield from _updates(definition, node)
         yield from _weakened(definition, node, modules)
+        yield from _assigned(definition, node)
     yield from _disabled(definition)
 
 
@@ -132,9 +133,16 @@ def _updates(definition: Definition, node: Node) -> Iterator[Mutant]:
     if variable.operands:  # `f[x]' = …`: nothing to name it by
         return
     yield _mutant("frozen", definition, node.place, f"{variable.name}' = {variable.name}")
-    assigned = [pair.operands[-1] for pair in value.operands[1:] if len(pair.operands) == 2]
-    for target in assigned if value.name == "$Except" else [value]:
-        yield _mutant("garbage", definition, target.place, GARBAGE)
+    if value.name != "$Except":
+        yield _mutant("garbage", definition, value.place, GARBAGE)
+
+
+def _assigned(definition: Definition, node: Node) -> Iterator[Mutant]:
+    """What `[f EXCEPT ![x] = e]` puts in, wherever it stands."""
+    if node.name == "$Except":
+        for pair in node.operands[1:]:
+            if len(pair.operands) == 2:
+                yield _mutant("garbage", definition, pair.operands[1].place, GARBAGE)
 
 
 def _weakened(definition: Definition, node: Node, modules: Mapping[str, str]) -> Iterator[Mutant]:
@@ -148,7 +156,7 @@ def _weakened(definition: Definition, node: Node, modules: Mapping[str, str]) ->
             yield _mutant("bound", definition, node.place, text)
     elif node.name in ("\\", "\\union", "\\cup"):
         operator = "kept" if node.name == "\\" else "lost"
-        kept = text_at(modules, left.place)
+        kept = "@" if left.kind == "AtNode" else text_at(modules, left.place)  # its place is odd
         if "\n" not in kept:
             yield _mutant(operator, definition, node.place, kept)
 
