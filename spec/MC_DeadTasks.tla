@@ -46,6 +46,7 @@ KillMeddle == [NoFaults EXCEPT !.kills = 1, !.meddles = 1]
 KillCrash == [NoFaults EXCEPT !.kills = 1, !.crashes = 1]
 FailCrash == [NoFaults EXCEPT !.fails = 1, !.crashes = 1]
 KillFailCrash == [NoFaults EXCEPT !.kills = 1, !.crashes = 1, !.fails = 1]
+KillFailCrash2 == [KillFailCrash EXCEPT !.crashes = 2]
 OneOfEach == [faults |-> 6, kills |-> 1, crashes |-> 1, remounts |-> 1, fails |-> 1, forks |-> 1,
               meddles |-> 1]
 OneFault == [OneOfEach EXCEPT !.faults = 1]
