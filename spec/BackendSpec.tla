@@ -48,7 +48,7 @@ Init ==
   /\ dead = [i \in Ids |-> Absent]
   /\ owed = {}
 
-\* add_task: acknowledged when the kernel has it; a retry of an id that is there changes nothing here.
+\* add_task: acknowledged when the kernel has it; a retry of an id that is there changes nothing.
 AddTask(i) ==
   /\ task' = [task EXCEPT ![i] = IF @.now THEN @ ELSE Put(@)]
   /\ UNCHANGED <<dead, owed>>

@@ -48,7 +48,8 @@ VARIABLES
   kills, crashes, timeouts
 
 store == <<task, dead, owed>>
-vars == <<task, dead, owed, at, count, used, up, ready, pc, cur, jobs, over, kills, crashes, timeouts>>
+vars == <<task, dead, owed, at, count, used, up, ready, pc, cur, jobs, over,
+          kills, crashes, timeouts>>
 budgets == <<kills, crashes, timeouts>>
 
 Ids == Jobs \X (0..Retries)
@@ -112,7 +113,8 @@ Stop(w) ==
   /\ Parked(w) # {}
   /\ up' = up \ {w}
   /\ at' = [i \in Ids |-> IF at[i] = w THEN Nobody ELSE at[i]]
-  /\ UNCHANGED <<task, dead, owed, count, used, ready, pc, cur, jobs, over, kills, crashes, timeouts>>
+  /\ UNCHANGED <<task, dead, owed, count, used, ready, pc, cur, jobs, over,
+                 kills, crashes, timeouts>>
 
 \* U1: the backend first, then the schedule.
 Enqueue(p, j) ==
@@ -253,7 +255,8 @@ Die(w) ==
   /\ cur' = [p \in Procs |-> IF p[1] = w THEN Nobody ELSE cur[p]]
   /\ UNCHANGED <<task, dead, owed, count, used, jobs, over>>
 
-Kill(w) == w \in up /\ kills < KillMax /\ kills' = kills + 1 /\ Die(w) /\ UNCHANGED <<crashes, timeouts>>
+Kill(w) ==
+  w \in up /\ kills < KillMax /\ kills' = kills + 1 /\ Die(w) /\ UNCHANGED <<crashes, timeouts>>
 
 \* Not in any budget: only the count in the WAL ends it (U7).
 RunKills(p) ==
@@ -289,7 +292,8 @@ Step(p) ==
 Next ==
   \/ \E w \in Workers : Start(w) \/ Stop(w) \/ Sync(w) \/ Kill(w)
   \/ \E p \in Procs, j \in Jobs : Enqueue(p, j)
-  \/ \E p \in Procs, i \in Ids : Count(p, i) \/ TakeExhausted(p, i) \/ RetryDead(p, i) \/ Forget(p, i)
+  \/ \E p \in Procs, i \in Ids :
+       Count(p, i) \/ TakeExhausted(p, i) \/ RetryDead(p, i) \/ Forget(p, i)
   \/ \E p \in Procs : Step(p)
   \/ HostCrash
   \/ Done

@@ -462,7 +462,7 @@ CloseOther(w) ==
 
 CloseWal(w) == (CloseClaimed(w) \/ CloseOther(w)) /\ UNCHANGED left
 
-\* A start that failed lets everything go, and its object is of no more use.  Not a step of a program.
+\* A start that failed lets everything go, and its object is of no more use.  No step of a program.
 Quit(w) ==
   /\ pc[w] = "quit"
   /\ fs' = FsCloseAll(fs, FdsOf(w)) /\ Goto(w, "down") /\ Set(w, NoMemory)
@@ -487,7 +487,8 @@ Kill(w) ==
 Readable(c) == LinesOf(RecordsOf(c))
 Recovered(f) ==
   [f EXCEPT !.ino = [i \in Inodes |->
-     LET c == Readable(f.ino[i].mem) IN [mem |-> c, want |-> <<c, << >>>>, disk |-> {<<c, << >>>>}]]]
+     LET c == Readable(f.ino[i].mem)
+     IN  [mem |-> c, want |-> <<c, << >>>>, disk |-> {<<c, << >>>>}]]]
 
 \* What a host crash leaves is on the disk, and what it took is gone: no question stays open.
 HostCrash ==

@@ -59,7 +59,8 @@ FsyncWalDirForgets(w, out) ==
            ELSE FsSyncDir(fs)
   /\ IF pc[w] = "new.FsyncWalDir" /\ ~Open(Own[w]) THEN Goto(w, "idle") /\ UNCHANGED <<me, word>>
      ELSE IF pc[w] = "new.FsyncWalDir"
-     THEN Goto(w, "rotate.ReadWal") /\ Set(w, [me[w] EXCEPT !.got = @ \cup me[w].live]) /\ UNCHANGED word
+     THEN /\ Goto(w, "rotate.ReadWal") /\ Set(w, [me[w] EXCEPT !.got = @ \cup me[w].live])
+          /\ UNCHANGED word
      ELSE Set(w, Covered(w)) /\ word' = Vouched(w) /\ Goto(w, "idle")
   /\ UNCHANGED <<left, twin>>
 
@@ -133,7 +134,8 @@ FsyncWalBelieved(w, why, out) ==
 \* A directory fsync that fails drops what it should have written, and the next one succeeds without
 \* it.  Not a design but an assumption gone; Wal says which.
 FsyncWalDirSticky(w, out) ==
-  /\ pc[w] \in {"new.FsyncWalDir", "settle.FsyncWalDir"} /\ (out = "fail" => pc[w] = "settle.FsyncWalDir")
+  /\ pc[w] \in {"new.FsyncWalDir", "settle.FsyncWalDir"}
+  /\ (out = "fail" => pc[w] = "settle.FsyncWalDir")
   /\ IF out = "fail" THEN fs' \in FsSyncDirFails(fs) /\ UNCHANGED <<pc, me, word>>
      ELSE IF pc[w] = "new.FsyncWalDir" /\ ~Open(Own[w])
      THEN fs' = Adopt(FsSyncDir(fs), w) /\ Goto(w, "idle") /\ UNCHANGED <<me, word>>

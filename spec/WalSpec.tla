@@ -100,7 +100,7 @@ Leave(w) ==
           /\ disk'[t] = disk[t]
   /\ twin \subseteq twin' /\ UNCHANGED word
 
-\* What a host crash leaves is on the disk, and what it took is gone: every open question is settled.
+\* What a host crash leaves is on the disk, what it took is gone: every open question is settled.
 Settled(t, found) ==
   CASE word[t] \in {"open", "acked", "removed"} -> IF found THEN "synced" ELSE "buried"
     [] OTHER -> word[t]

@@ -1,6 +1,6 @@
 """CrossHair contracts of the engine's pure functions (D7, D11, D16, W1, W4).
 
-    crosshair check --analysis_kind=PEP316 --per_condition_timeout=3 model_tests/engine/contracts_engine.py
+    lychgate contracts --per-condition 3
 
 A contract is a function whose docstring has `pre:` and `post:`; CrossHair looks for arguments that
 break it, by symbolic execution. Sizes are bounded where a loop would be explored for ever: the

@@ -1,4 +1,4 @@
-"""The dead-task lock and its mark: who holds it, who waits, who heals (D13–D15, D19, D23, D24, D32)."""
+"""The dead-task lock and its mark: who holds it, waits, heals (D13–D15, D19, D23, D24, D32)."""
 
 from __future__ import annotations
 

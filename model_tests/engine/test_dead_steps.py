@@ -157,7 +157,9 @@ def test_a_last_line_without_newline_is_torn_though_its_crc_is_right(store: Stor
     assert store.dead() == ["a", "c"]
 
 
-@given(st.lists(st.one_of(st.just(b"\n"), st.binary(max_size=30), st.just(seal(b"{}"))), max_size=8))
+@given(
+    st.lists(st.one_of(st.just(b"\n"), st.binary(max_size=30), st.just(seal(b"{}"))), max_size=8)
+)
 @settings(max_examples=60, deadline=None)
 def test_an_add_leaves_every_complete_line_alone(
     tmp_path_factory: pytest.TempPathFactory, parts: list[bytes]

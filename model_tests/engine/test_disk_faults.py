@@ -2,8 +2,8 @@
 
 For each call of the facade, each of its steps, each error and each driver: the caller gets a typed
 error with the right `definite` (or none, where the failure is the engine's own business), no lock,
-flag or descriptor is left, nothing acknowledged is lost, now and after a restart, and the call works
-once the fault is gone.
+flag or descriptor is left, nothing acknowledged is lost, now and after a restart, and the call
+works once the fault is gone.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The drivers: steps in order, errors in their place, interrupts and cancellation (D10, D31, F2)."""
+"""The drivers: steps in order, errors in place, interrupts and cancellation (D10, D31, F2)."""
 
 from __future__ import annotations
 
@@ -104,8 +104,8 @@ class Alarm(BaseException):
 
 
 def _signals_come_in(frame: FrameType, event: str) -> bool:
-    """CPython looks for signals when a function of Python begins, when a generator goes on, and when
-    one of C has returned; not when a coroutine goes on."""
+    """CPython looks for signals when a function of Python begins, when a generator goes on, and
+    when one of C has returned; not when a coroutine goes on."""
     goes_on = frame.f_lineno != frame.f_code.co_firstlineno
     coroutine = frame.f_code.co_flags & inspect.CO_COROUTINE
     return event == "c_return" or (event == "call" and not (coroutine and goes_on))
@@ -193,7 +193,7 @@ async def _fsync(path: Path, steps: list[str]) -> None:
 
 
 def test_a_call_in_a_thread_is_waited_for_before_cancellation_enters(tmp_path: Path) -> None:
-    """D10, D31: nobody closes a descriptor under a running fsync; a second cancel changes nothing."""
+    """D10, D31: nobody closes a descriptor under a running fsync, nor does a second cancel."""
     fs, steps = Slow(), list[str]()
 
     async def main() -> None:

@@ -88,7 +88,9 @@ def test_a_prefix_that_can_start_no_file_name_is_refused(prefix: object, tmp_pat
     assert not (tmp_path / "storage").exists()
 
 
-@pytest.mark.parametrize("prefix", ["", "a-", "a-0-", "*", "[ab]?", "with space ", "déjà-", "x" * 190])
+@pytest.mark.parametrize(
+    "prefix", ["", "a-", "a-0-", "*", "[ab]?", "with space ", "déjà-", "x" * 190]
+)
 def test_backends_with_any_prefixes_share_a_directory(prefix: str, tmp_path: Path) -> None:
     """D7: neither sees what the other stores."""
     check_prefix(prefix)

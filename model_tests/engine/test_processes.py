@@ -52,7 +52,9 @@ def dead(store: Disk) -> list[str]:
 
 
 @contextmanager
-def killed_at(path: Path, make: Callable[[DiskPrograms], Program[object]], last: str) -> Iterator[int]:
+def killed_at(
+    path: Path, make: Callable[[DiskPrograms], Program[object]], last: str
+) -> Iterator[int]:
     """A process that has taken the step `last` of a call, and then does nothing but wait."""
     reading, writing = os.pipe()
 

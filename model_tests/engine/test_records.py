@@ -127,7 +127,10 @@ def test_a_remove_comes_back(task_id: str) -> None:
     assert parse_wal(wal_remove_line(task_id)[9:-1]) == WalRemove(task_id)
 
 
-@given(st.binary(max_size=60) | st.tuples(st.sampled_from([b"add:", b"rem:"]), st.binary()).map(b"".join))
+@given(
+    st.binary(max_size=60)
+    | st.tuples(st.sampled_from([b"add:", b"rem:"]), st.binary()).map(b"".join)
+)
 def test_foreign_bodies_never_raise(body: bytes) -> None:
     """W7, F3."""
     record = parse_wal(body)

@@ -1,4 +1,4 @@
-"""The WAL's files: taking over, merging, and what others put there (W2, W4, W5, W11, W12, W14, F3)."""
+"""The WAL's files: taking over, merging, foreign ones (W2, W4, W5, W11, W12, W14, F3)."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def start_trace(store: Store) -> list[str]:
 
 
 def test_the_steps_of_a_start(tmp_path: Path) -> None:
-    """W2, W5, W11: each file: lock, read, copy, fsync, unlink, close; one directory fsync for all."""
+    """W2, W5, W11: each file: lock, read, copy, fsync, unlink, close; then the directory, once."""
     write(tmp_path, 1, add("a"), add("b"), rem("a"))
     write(tmp_path, 2, add("c"))
     write(tmp_path, 3, add("d"), rem("d"))

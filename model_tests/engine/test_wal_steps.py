@@ -36,7 +36,8 @@ class Clock(FaultyFs):
 def batching(path: Path, frequency: float = 10.0) -> tuple[Store, Clock]:
     store, clock = Store(path, frequency=frequency), Clock()
     store.fs = clock
-    store.programs = type(store.programs)(path, "deferred-", frequency, store.programs._codec, clock)
+    codec = store.programs._codec
+    store.programs = type(store.programs)(path, "deferred-", frequency, codec, clock)
     return store.open(), clock
 
 

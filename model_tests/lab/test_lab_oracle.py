@@ -1,4 +1,4 @@
-"""The oracle: acknowledged holds, in flight may, nothing else changes (D16, D17, D29, D34, W3, U3)."""
+"""The oracle: acknowledged holds, in flight may, nothing else (D16, D17, D29, D34, W3, U3)."""
 
 from __future__ import annotations
 

@@ -81,8 +81,9 @@ class Recorder:
 def test_a_walk_takes_every_edge() -> None:
     """100 % of the edges, those behind long paths included."""
     size = 40
-    edges = [[("Next", (state + 1) % size), ("Jump", (state * 7 + 3) % size)] for state in range(size)]
-    graph = Graph(("x",), {"x": [str(n) for n in range(size)]}, [(n,) for n in range(size)], [0], edges)
+    states = range(size)
+    edges = [[("Next", (n + 1) % size), ("Jump", (n * 7 + 3) % size)] for n in states]
+    graph = Graph(("x",), {"x": [str(n) for n in states]}, [(n,) for n in states], [0], edges)
     seen: set[tuple[int, str, int]] = set()
     done = walk(graph, [0], lambda state: Recorder(seen))
     wanted = {(s, a, t) for s, out in enumerate(edges) for a, t in out if s != t}
@@ -171,7 +172,7 @@ async def _no_staging_check(self: _dead.DeadStore) -> None:
 def test_a_step_left_out_of_the_engine_ends_the_walk(
     small: Graph, owner: object, name: str, broken: Callable[..., Program[None]], said: str
 ) -> None:
-    """A step that the spec takes and the engine does not is shown with both sides (D10, D12, D32)."""
+    """A step that the spec takes and the engine does not is shown from both sides (D10, D32)."""
     with mock.patch.object(owner, name, broken):
         assert said in outcome(small)
 

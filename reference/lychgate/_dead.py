@@ -84,7 +84,8 @@ class DeadStore:
 
     def __init__(self, directory: str, prefix: str, facts: Facts, stats: Stats) -> None:
         lock_path = facts.resolve(f"{directory}/{dead_lock_name(prefix)}")
-        self._live = facts.resolve(f"{directory}/{dead_data_name(prefix)}")  # D27: beside the target
+        # D27: beside the target of a symlink
+        self._live = facts.resolve(f"{directory}/{dead_data_name(prefix)}")
         self._staging = staging_name(self._live)
         self._directory = self._live.rpartition("/")[0] or "/"
         self._stats = stats

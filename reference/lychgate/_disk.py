@@ -56,7 +56,7 @@ PREFIX = "deferred-"
 FSYNC_FREQUENCY_S = 0.5
 
 PendingTask = tuple[str, object, float | None]
-"""Task id, task (or `Undecodable`), and when it is to run (seconds since the Unix epoch) or None."""
+"""Task id, task (or `Undecodable`), and when it is to run (seconds since the epoch) or None."""
 
 
 class DiskPrograms:
@@ -72,7 +72,12 @@ class DiskPrograms:
         self._stats = Stats()
         self._ids = TaskIds(facts)
         self._wal = Wal(
-            self._directory, prefix, _check_frequency(fsync_frequency), facts, self._ids, self._stats
+            self._directory,
+            prefix,
+            _check_frequency(fsync_frequency),
+            facts,
+            self._ids,
+            self._stats,
         )
         self._dead = DeadStore(self._directory, prefix, facts, self._stats)
         self._closed = False
@@ -251,8 +256,8 @@ class Disk:
     ) -> None:
         """Store a dead task; it is durable when this returns (D17).
 
-        `exception` is kept as class name and text, `context` as a value of the codec. Raises Refused,
-        DeadTasksLockTimeout (both: nothing written) and StorageError.
+        `exception` is kept as class name and text, `context` as a value of the codec. Raises
+        Refused, DeadTasksLockTimeout (both: nothing written) and StorageError.
         """
         self._run(
             self._programs.add_dead_task(task_id, context, exception, task_class, attempts)

@@ -33,7 +33,7 @@ class Refused(LychgateError, ValueError):
 
 
 class DeadTasksLockTimeout(LychgateError, TimeoutError):
-    """The dead-task store stayed locked for the whole waiting time; the store is unchanged (D14)."""
+    """The dead-task store stayed locked for the whole waiting time; it is unchanged (D14)."""
 
 
 class StorageError(LychgateError, OSError):

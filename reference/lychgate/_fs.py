@@ -29,7 +29,7 @@ class OpenMode(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """What `fstat` says of an open file: size in bytes, permission bits, numeric owner and group."""
+    """What `fstat` says of an open file: size in bytes, permission bits, numeric owner, group."""
 
     size: int
     mode: int
@@ -87,7 +87,7 @@ class Fs(Facts, Protocol):
         """`fchmod(2)`, and `fchown(2)` where permitted (D27)."""
 
     def is_named(self, fd: int, path: str) -> bool:
-        """Whether `path` (not followed) still names the inode behind `fd`: `lstat(2)`, `fstat(2)`."""
+        """Whether `path` (not followed) names the inode behind `fd`: `lstat(2)`, `fstat(2)`."""
 
     def try_lock(self, fd: int) -> bool:
         """`flock(LOCK_EX | LOCK_NB)`: False when another description holds the lock."""

@@ -5,10 +5,11 @@ processes, and it excludes objects of one process, because each object has a des
 own. It does not exclude the fibers of one object, which share a description: a flag in memory does
 that, taken in the same loop (D15).
 
-The mark is the content of the lock file: `clean <boot>` after an operation that ended well, anything
-else while one is under way, after one that died or failed, and after a host crash (the boot id is
-another). Who finds the mark unclean republishes the data file before changing anything (D32). The
-mark is never fsynced: after a host crash it is not believed, and before one the cache tells the truth.
+The mark is the content of the lock file: `clean <boot>` after an operation that ended well,
+anything else while one is under way, after one that died or failed, and after a host crash (the
+boot id is another). Who finds the mark unclean republishes the data file before changing anything
+(D32). The mark is never fsynced: after a host crash it is not believed, and before one the cache
+tells the truth.
 
 One fiber's release never frees another's lock: the flag knows its holder, and what a process holds
 is found by its process id, so a forked child starts with nothing (D23).
@@ -84,7 +85,7 @@ class StoreLock:
     async def hold(self, body: Callable[[Held], Program[R]]) -> R:
         """Run `body` under the lock, or DeadTasksLockTimeout with the store unchanged (D14).
 
-        Whatever ends it, but for a crash: what this call took is free again, and nothing else (D10).
+        Whatever ends it, but for a crash: what this call took is free again, nothing else (D10).
         """
         held, fiber = self._mine(), object()
 
@@ -199,7 +200,7 @@ async def _unlock(fd: int) -> None:
 
 
 async def _write_mark(op: SetMark | ClearMark) -> None:
-    """Even a short write leaves no clean mark behind by mistake: the first byte tells the two apart,
-    and a clean mark counts only when it is whole."""
+    """Even a short write leaves no clean mark behind by mistake: the first byte tells the two
+    apart, and a clean mark counts only when it is whole."""
     if await op != _MARK_BYTES:
         raise StepError(op.action, OSError(errno.EIO, "short write to the lock file"))

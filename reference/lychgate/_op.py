@@ -8,8 +8,8 @@ A program is an `async def` that awaits ops. Awaiting an op suspends the program
 whoever drives it (`_drive.py`, or the crash lab) and resumes with the op's result or error. The
 program itself never touches the file system, which is why a crash can be put between any two steps.
 
-Clean-up (`with_undo`, `with_release`) is made of steps as well. A crash runs none of them: closing a
-suspended coroutine raises GeneratorExit, and no program awaits anything on that path.
+Clean-up (`with_undo`, `with_release`) is made of steps as well. A crash runs none of them: closing
+a suspended coroutine raises GeneratorExit, and no program awaits anything on that path.
 """
 
 from __future__ import annotations

@@ -6,12 +6,12 @@ Rules of this file
   * A process appends only to a file that it created (W2). Files that others left are copied into it
     and unlinked, never appended to: behind a failed fsync their cache may show what the disk lacks,
     and behind a crash old bytes may lie beyond their end. A new inode has neither.
-  * Acknowledged means that the kernel has the bytes (W8). Durable means that a later fsync returned;
-    `fsync_frequency` says how much later (W3, W9).
+  * Acknowledged means that the kernel has the bytes (W8). Durable means that a later fsync
+    returned; `fsync_frequency` says how much later (W3, W9).
   * A file is unlinked while it is locked, and unlocked by closing (W11). The copy is durable before
     the unlink, and the unlink is durable before anything else is acknowledged (W5).
-  * After a failed fsync nothing is acknowledged until every live record stands in a new file that is
-    durable (W9).
+  * After a failed fsync nothing is acknowledged until every live record stands in a new file that
+    is durable (W9).
   * The fibers of one process take turns by a flag in memory. It is the process's: a forked child
     starts without file and flag (W13).
 """

@@ -2,8 +2,8 @@
 
 `lychgate._ops` is the table. This module reads it (without a file system: a recorder stands in for
 the port and notes which call each op makes), reads docs/steps.md, and compares both with the
-actions that SANY finds in the spec. The tidy tests run it. A module is made of the engine's steps if
-docs/steps.md names it; others, which compose or abstract them, may have actions of their own.
+actions that SANY finds in the spec. The tidy tests run it. A module is made of the engine's steps
+if docs/steps.md names it; others, which compose or abstract them, may have actions of their own.
 """
 
 from __future__ import annotations

@@ -101,7 +101,7 @@ class Image:
         return disk
 
     def write_to(self, directory: Path) -> None:
-        """Put the image into a real, empty directory (what files hide beyond their end cannot be)."""
+        """Put the image into a real, empty directory (what a file hides past its end cannot be)."""
         assert not any(directory.iterdir()), "only into an empty directory"
         shared = {self.paths[member]: group[0] for group in self.groups for member in group}
         for position, (path, content) in enumerate(zip(self.paths, self.contents, strict=True)):

@@ -1,7 +1,7 @@
 """How many images a second and core are judged: with recovery remembered, and without.
 
-Judged means: enumerated, built, recovered (or its recovery remembered by what it looked at) and held
-against the oracle. Seconds are CPU seconds of this process, so that what else the machine does
+Judged means: enumerated, built, recovered (or its recovery remembered by what it looked at) and
+held against the oracle. Seconds are CPU seconds of this process, so that what else the machine does
 counts as little as it can; `loops` is a plain Python loop in the same run, to compare machines by.
 """
 

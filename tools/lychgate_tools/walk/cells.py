@@ -1,7 +1,7 @@
 """Cells: how the model's content stands for bytes.
 
-A record of the model is a line of two cells, its front and its back, which carries the newline. Here
-a cell is CELL bytes, so that bytes, cells and the units that a disk loses are the same pieces.
+A record of the model is a line of two cells, its front and its back, which carries the newline.
+Here a cell is CELL bytes, so that bytes, cells and the units that a disk loses are the same pieces.
 """
 
 from __future__ import annotations

@@ -116,7 +116,7 @@ def _from_tlc(
 
 
 def parse_dump(lines: Iterator[str]) -> Graph:
-    """Read TLC's dot file. Values wrap at 80 columns, so `/\\` at a line's start parts variables."""
+    """Read TLC's dot file. Values wrap at 80 columns: `/\\` at a line's start parts variables."""
     numbers: dict[str, int] = {}
     rows: dict[int, str] = {}
     initial: list[int] = []

@@ -17,11 +17,10 @@ from __future__ import annotations
 import errno
 import itertools
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from lychgate import DeadTasksLockTimeout, StorageError
-from lychgate._dead import Attempt, DeadStore
+from lychgate._dead import DeadStore
 from lychgate._lock import UNFINISHED_MARK, clean_mark
 from lychgate._names import dead_data_name, dead_lock_name, staging_name
 from lychgate._op import Op, Program
@@ -36,14 +35,14 @@ from lychgate._ops import (
     TruncateTail,
     WriteStaging,
 )
-from lychgate._records import record_id
 from lychgate._stats import Stats
 from lychgate_conformance.lab._disk import Machine
 from lychgate_conformance.lab._image import Content, image_of
 from lychgate_conformance.lab._simfs import SimFs
 
-from lychgate_tools.tlc.values import Fn, render
-from lychgate_tools.walk.cells import CELL, Cells, ids_in, line_of
+from lychgate_tools.tlc.values import Fn
+from lychgate_tools.walk.calls import Call, check_outcome, nothing, records_of
+from lychgate_tools.walk.cells import CELL, Cells, line_of
 from lychgate_tools.walk.graph import Graph
 from lychgate_tools.walk.tour import Mismatch
 
@@ -57,16 +56,6 @@ FILES = {
 FAULTS = ("FailLock", "Fail", "FailClearMark", "FailClose", "FailFsync")
 _OPENS = {OpenData: "data", CreateStaging: "staging", OpenLock: "lock"}
 _CLOSES = {CloseData: "data", CloseStaging: "staging", CloseLock: "lock"}
-
-
-@dataclass
-class Call:
-    """One call of one fiber, between two steps."""
-
-    op: str
-    record: str
-    program: Program[Any]
-    pending: Op[Any]
 
 
 class Worker:
@@ -218,11 +207,11 @@ class StoreWorld:
         if op == "remove":
             return store.remove(frozenset((record.encode("ascii"),)))
         if op == "list":
-            return _records_of(store)
+            return records_of(store)
         if op == "prepare":
             return store.prepare()
         assert op == "hold", op
-        return store._locked(_nothing)
+        return store._locked(nothing)
 
     def _perform(
         self, w: str, f: str, call: Call, job: Mapping[str, Any], short: bool = False
@@ -281,7 +270,7 @@ class StoreWorld:
         except (StorageError, DeadTasksLockTimeout) as raised:
             outcome = raised
         del worker.calls[f]
-        _check_outcome(call, job, outcome, self._cells)
+        check_outcome(call, job, outcome, self._cells)
 
     # --- comparing ------------------------------------------------------------------------------
 
@@ -382,35 +371,6 @@ def _pcs(worker: Worker | None, fibers: Fn) -> dict[str, str]:
     return {
         f: worker.calls[f].pending.action if f in worker.calls else rest for f in fibers
     }
-
-
-def _check_outcome(call: Call, job: Mapping[str, Any], outcome: object, cells: Cells) -> None:
-    """What the caller gets is what the model's locals say."""
-    if isinstance(outcome, DeadTasksLockTimeout):
-        if call.pending.action != "Sleep":
-            raise Mismatch(f"a time-out after {call.pending.action}")
-        return
-    if isinstance(outcome, StorageError) != job["err"]:
-        raise Mismatch(f"{call.op} ends with {outcome!r}, in the model err is {job['err']}")
-    if call.op == "list" and not job["err"]:
-        buffer = cells.to_bytes(job["buf"])
-        if outcome != ids_in(buffer):
-            raise Mismatch(f"list gives {outcome}, in the model {render(job['buf'])}")
-
-
-async def _records_of(store: DeadStore) -> list[str]:
-    found: list[str] = []
-
-    def visit(body: bytes) -> bool:
-        found.append((record_id(body) or b"").decode("ascii"))
-        return True
-
-    await store.scan(visit)
-    return found
-
-
-async def _nothing(attempt: Attempt) -> None:
-    """A call that only takes the lock and gives it back."""
 
 
 def starts_of(graph: Graph) -> list[int]:
