@@ -131,6 +131,13 @@ def test_a_lying_flush_is_noticed() -> None:
     assert "acknowledged-add-lost" in {found.kind for found in totals.findings}
 
 
+def test_a_call_without_a_step_ends_no_run() -> None:
+    """States are told apart by who went how often, too: some calls make no step at all."""
+    quiet = explored(Target(), "new;0;pending,done:x,pending,sync,task:t").totals
+    plain = explored(Target(), "new;0;task:t").totals
+    assert quiet.steps == plain.steps + 4
+
+
 def test_what_a_bound_cuts_is_named() -> None:
     """Never silently cut: preemptions, images, time."""
     totals = explored(Target(), "two;0;add:a|list", Bounds(preemptions=0)).totals

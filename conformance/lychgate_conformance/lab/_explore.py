@@ -232,7 +232,7 @@ class Explorer:
         oracle.crash()
         image = cached_image(run.machine.disk)
         dead = self.after_kill[depth].outcome(image)
-        if text := verdict(oracle, dead, False):
+        if text := verdict(oracle, dead, run.cache_was_lost):
             self._report(plan, Phase(tuple(choices), None, "kill"), text)
         outcomes = self._outcomes(run, base, depth)
         for outcome, example in outcomes.items():

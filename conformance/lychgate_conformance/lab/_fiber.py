@@ -101,6 +101,7 @@ class Fiber:
         self.program: Any = None  # the coroutine of the call under way
         self.op: Op[Any] | None = None
         self.parked = False
+        self.turns = 0  # how often it went
 
     @property
     def done(self) -> bool:

@@ -16,10 +16,12 @@ def judge(
     change: Change,
     result: Any,
     owned: frozenset[str] | None,
+    cache_was_lost: bool,
 ) -> str:
     """Note that a call has returned; what is wrong with its result, empty when nothing is.
 
-    `owned` are the tasks that the worker surely owns, None for all.
+    `owned` are the tasks that the worker surely owns, None for all; `cache_was_lost` says that a
+    failed sync has taken back what the kernel had.
     """
     since, clock = change.start, worker.fs.now()
     until = oracle.time
@@ -42,9 +44,11 @@ def judge(
             oracle.moved[call.key] = f"{call.key}-again"
     elif call.kind == "pending":
         tasks: list[Record] = [task_record(pending) for pending in result]
-        text = oracle.check_tasks(tasks, False, owned, since)
+        text = oracle.check_tasks(tasks, cache_was_lost, owned, since)
     sure = call.kind != "done" or owned is None or call.key in owned
     oracle.finish(change, ACKED if sure else MAYBE)  # removing a task of others does nothing
+    if call.kind == "task":
+        worker.owned.add(call.key)
     if call.kind in ("sync", "close"):
         oracle.synced(change, worker.number)
     if call.kind == "close":

@@ -19,7 +19,7 @@ from lychgate._errors import LychgateError
 from lychgate._op import StepError
 
 from lychgate_conformance.lab._disk import Crashed, Machine
-from lychgate_conformance.lab._faults import Fault, Lasting
+from lychgate_conformance.lab._faults import Fault, Lasting, Loss
 from lychgate_conformance.lab._fiber import Call, Fiber, View, Violation, Worker, calls_of, opening
 from lychgate_conformance.lab._judge import judge
 from lychgate_conformance.lab._micro import history_of
@@ -130,6 +130,7 @@ class Run:
 
     def _advance(self, fiber: Fiber) -> None:
         self.current = fiber
+        fiber.turns += 1
         fiber.worker.view.fs = fiber.worker.fs
         if fiber.program is None:
             self._begin(fiber)
@@ -219,7 +220,6 @@ class Run:
         if call.kind == "task":
             owned = self._owned(worker)
             beside = key in oracle.tasks and owned is not None and key not in owned
-            worker.owned.add(key)
             change = oracle.start_task(key, call.serial, worker.number, beside)
             return change, backend.add_task(call.serial, None, key)
         if call.kind == "done":
@@ -253,10 +253,16 @@ class Run:
             fiber.calls = None
             if call.kind == "open":
                 fiber.worker.is_open = fiber.worker.alive = False
+            elif call.kind == "close":  # closed all the same: go on and open again
+                fiber.worker.owned.clear()
+                fiber.calls, fiber.call = calls, next(calls)
             return
         if call.kind == "open":
             fiber.worker.is_open = True
-        text = judge(self.oracle, fiber.worker, call, change, result, self._owned(fiber.worker))
+        owned = self._owned(fiber.worker)
+        text = judge(
+            self.oracle, fiber.worker, call, change, result, owned, self.cache_was_lost
+        )
         if text:
             raise Violation(text)
         self.trace.append((fiber.worker.number, f"{call.kind}:{call.key} returns", result))
@@ -317,6 +323,14 @@ class Run:
         for fiber in self.fibers:
             self._close(fiber)
 
+    @property
+    def cache_was_lost(self) -> bool:
+        """Whether a failed sync took back what the kernel had: then the end of a process is to a
+        batched WAL what the end of the host is, and no program can help it."""
+        fault = self.fault
+        lost = fault is not None and fault.loss is Loss.REVERTED
+        return lost and any(worker.fs.struck == "fsync" for worker in self.workers)
+
     def check_end(self) -> None:
         """After a run that went to its end: whoever is idle holds no lock, and a fault that is gone
         makes no later call fail (F2). Raises Violation."""
@@ -357,7 +371,7 @@ class Run:
             tuple(worker.history for worker in self.workers),
             tuple((nodes[inode].label, self._holder(d)) for inode, d in self.machine.locks.items()),
             None if self.current is None else self.fibers.index(self.current),
-            tuple(fiber.parked for fiber in self.fibers),
+            tuple((fiber.turns, fiber.parked) for fiber in self.fibers),
             self.oracle.signature(),
         )
 

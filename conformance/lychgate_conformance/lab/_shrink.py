@@ -170,7 +170,7 @@ def _replay_phase(
     if phase.how == "kill":
         say("      all processes end; another one opens the store")
         outcome = Recovery(target, run.machine.boot).outcome(cached_image(run.machine.disk))
-        return verdict(oracle, outcome, False), None
+        return verdict(oracle, outcome, run.cache_was_lost), None
     if phase.image is None:
         return "", None
     image = _find_image(run, phase.image, model, limits)
