@@ -137,10 +137,11 @@ def run_part(
     seed: int = 1,
     length_max: int | None = None,
     workloads_max: int | None = None,
+    distinct_max: int = 0,
 ) -> PartResult:
     """Explore one part until it is done, out of time, or at its first findings."""
     target = make_target(part.lock_attempts, part.rotate_bytes)
-    bounds = replace(part.bounds, seconds=seconds)
+    bounds = replace(part.bounds, seconds=seconds, distinct_max=distinct_max)
     explorer = Explorer(target, model, bounds)
     result = PartResult(part.name, totals=explorer.totals)
     began = time.monotonic()
