@@ -14,9 +14,9 @@
 (*   LockTry    with the fiber flag, CheckLock, ReadMark and SetMark, and  *)
 (*              ClearMark with Unlock: only the holder looks at the mark,  *)
 (*              and the kernel frees the lock of one who dies in between   *)
-(*   Stage      CreateStaging, ReadLive, WriteStaging, FsyncStaging: no    *)
-(*              path leads to what they make before the rename, and a new  *)
-(*              inode holds nothing old                                    *)
+(*   RenameStaging  with CreateStaging, ReadLive, WriteStaging and         *)
+(*              FsyncStaging before it: no path leads to what they make,   *)
+(*              and a new inode holds nothing old                          *)
 (*   AppendRecord  with OpenData, ReadTail and TruncateTail: a torn tail   *)
 (*              is cut by whoever appends next (DeadTasks checks that)     *)
 (*   Take       a start with its claims and merges (Wal checks those)      *)
@@ -135,23 +135,22 @@ FsyncWal(w) ==
 -----------------------------------------------------------------------------
 (***************************************************************************)
 (* The queue.  A run ends well or not; how often it is tried is Queue's.   *)
+(* Taking a task, running it and its end are one step: nobody else sees    *)
+(* them, and who dies in between might as well have died before.           *)
 (***************************************************************************)
-Run(p, i) ==
+Run(p, i, next) ==
   /\ Idle(p) /\ i \in ready[p[1]]
   /\ ready' = [ready EXCEPT ![p[1]] = @ \ {i}]
-  /\ Goto(p, "run") /\ cur' = [cur EXCEPT ![p] = i]
+  /\ Goto(p, next) /\ cur' = [cur EXCEPT ![p] = i]
+
+RunOk(p, i) ==
+  /\ Run(p, i, "remove")
+  /\ jobs' = jobs \ {Job(i)} /\ over' = over \cup {Job(i)}
+  /\ UNCHANGED <<wal, up, dlq, owed, budgets>>
+
+RunFails(p, i) ==
+  /\ Run(p, i, "add")
   /\ UNCHANGED <<wal, up, dlq, promises, budgets>>
-
-RunOk(p) ==
-  /\ pc[p] = "run"
-  /\ Goto(p, "remove")
-  /\ jobs' = jobs \ {Job(cur[p])} /\ over' = over \cup {Job(cur[p])}
-  /\ UNCHANGED <<wal, up, ready, cur, dlq, owed, budgets>>
-
-RunFails(p) ==
-  /\ pc[p] = "run"
-  /\ Goto(p, "add")
-  /\ UNCHANGED <<wal, up, ready, cur, dlq, promises, budgets>>
 
 \* Retry of a dead task: the successor is written, made durable, and only then the old one removed.
 AppendSuccessor(p, i) ==
@@ -176,8 +175,8 @@ FsyncSuccessor(p) ==
 LockTry(p) ==
   /\ pc[p] \in {"add", "drop"} /\ holder = Nobody
   /\ holder' = p /\ marked' = TRUE
-  /\ Goto(p, CASE pc[p] = "drop" -> "drop.Stage"
-               [] pc[p] = "add" /\ marked -> "republish.Stage"
+  /\ Goto(p, CASE pc[p] = "drop" -> "drop.RenameStaging"
+               [] pc[p] = "add" /\ marked -> "republish.RenameStaging"
                [] OTHER -> "add.AppendRecord")
   /\ UNCHANGED <<wal, up, ready, cur, live, inode, former, promises, budgets>>
 
@@ -189,12 +188,7 @@ TimesOut(p) ==
   /\ Rest(p)
   /\ UNCHANGED <<wal, up, dlq, promises, kills, crashes, fails>>
 
-\* The copy, whole and durable, under a name that nobody reads.  Nothing shows yet.
-Stage(p) ==
-  /\ pc[p] \in {"republish.Stage", "drop.Stage"}
-  /\ Goto(p, IF pc[p] = "drop.Stage" THEN "drop.RenameStaging" ELSE "republish.RenameStaging")
-  /\ UNCHANGED <<wal, up, ready, cur, dlq, promises, budgets>>
-
+\* The copy is whole and durable, and takes the live file's place.
 RenameStaging(p) ==
   LET dropping == pc[p] = "drop.RenameStaging"
       kept == IF dropping THEN live \ {cur[p]} ELSE live
@@ -242,7 +236,7 @@ StoreFails(p) ==
   /\ Inside(p) /\ pc[p] \notin {"add.Unlock", "drop.Unlock"} /\ fails < FailMax
   /\ fails' = fails + 1
   /\ holder' = Nobody
-  /\ IF pc[p] \in {"drop.Stage", "drop.RenameStaging", "drop.FsyncDir"}
+  /\ IF pc[p] \in {"drop.RenameStaging", "drop.FsyncDir"}
      THEN Keep(p[1], Next0(cur[p])) ELSE UNCHANGED ready
   /\ Rest(p)
   /\ UNCHANGED <<wal, up, marked, live, inode, former, promises, kills, crashes, timeouts>>
@@ -297,9 +291,9 @@ Done ==
 Next ==
   \/ \E w \in Workers : FsyncWal(w) \/ Take(w) \/ Kill(w)
   \/ \E p \in Procs, j \in Jobs : AppendNew(p, j)
-  \/ \E p \in Procs, i \in Ids : Run(p, i) \/ AppendSuccessor(p, i)
-  \/ \E p \in Procs : \/ RunOk(p) \/ RunFails(p) \/ AppendRemoval(p) \/ FsyncSuccessor(p)
-                      \/ LockTry(p) \/ TimesOut(p) \/ Stage(p) \/ RenameStaging(p) \/ FsyncDir(p)
+  \/ \E p \in Procs, i \in Ids : RunOk(p, i) \/ RunFails(p, i) \/ AppendSuccessor(p, i)
+  \/ \E p \in Procs : \/ AppendRemoval(p) \/ FsyncSuccessor(p)
+                      \/ LockTry(p) \/ TimesOut(p) \/ RenameStaging(p) \/ FsyncDir(p)
                       \/ AppendRecord(p) \/ FsyncData(p) \/ Unlock(p) \/ StoreFails(p)
   \/ HostCrash
   \/ Done
@@ -317,8 +311,8 @@ TypeOK ==
 NoGivenUpLoss == \A j \in jobs : \E i \in Ids : Job(i) = j /\ Safe(i)
 
 \* D13, D15: one fiber at a time is inside, and it has the lock.
-Working(p) == pc[p] \in {"republish.Stage", "republish.RenameStaging", "republish.FsyncDir",
-                         "drop.Stage", "drop.RenameStaging", "drop.FsyncDir", "drop.Unlock",
+Working(p) == pc[p] \in {"republish.RenameStaging", "republish.FsyncDir",
+                         "drop.RenameStaging", "drop.FsyncDir", "drop.Unlock",
                          "add.AppendRecord", "add.FsyncData", "add.Unlock"}
 MutualExclusion == \A p \in Procs : Working(p) <=> holder = p
 

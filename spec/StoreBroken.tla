@@ -10,7 +10,7 @@ EXTENDS Store
 LockTryTrusting(p) ==
   /\ pc[p] \in {"add", "drop"} /\ holder = Nobody
   /\ holder' = p /\ marked' = TRUE
-  /\ Goto(p, IF pc[p] = "drop" THEN "drop.Stage" ELSE "add.AppendRecord")
+  /\ Goto(p, IF pc[p] = "drop" THEN "drop.RenameStaging" ELSE "add.AppendRecord")
   /\ UNCHANGED <<wal, up, ready, cur, live, inode, former, promises, budgets>>
 
 \* D15 forgotten: the lock does not exclude the fibers of one worker.
@@ -18,7 +18,7 @@ LockTryShared(p) ==
   /\ pc[p] \in {"add", "drop"}
   /\ IF holder = Nobody THEN TRUE ELSE holder[1] = p[1]
   /\ holder' = p /\ marked' = TRUE
-  /\ Goto(p, IF pc[p] = "drop" THEN "drop.Stage" ELSE "add.AppendRecord")
+  /\ Goto(p, IF pc[p] = "drop" THEN "drop.RenameStaging" ELSE "add.AppendRecord")
   /\ UNCHANGED <<wal, up, ready, cur, live, inode, former, promises, budgets>>
 
 \* D17 forgotten: acknowledged without an fsync.
