@@ -26,7 +26,9 @@ from dataclasses import dataclass
 from itertools import product
 
 STEPS_WITH_ID = frozenset(("add", "remove", "find", "task", "done", "giveup", "retry"))
-STEPS_WITHOUT_ID = frozenset(("list", "pending", "sync", "tick", "reopen", "fork", "wait", "unlock-file"))
+STEPS_WITHOUT_ID = frozenset(
+    ("list", "pending", "sync", "tick", "reopen", "fork", "wait", "unlock-file")
+)
 
 
 @dataclass(frozen=True, slots=True)
