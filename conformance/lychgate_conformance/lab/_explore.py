@@ -173,6 +173,7 @@ class Explorer:
             kills=self.bounds.kills if first else 0,
             revival=self.bounds.revival,
             ordered=self.model.order is not Order.FREE,
+            phase=depth,
         )
 
     def _follow(

@@ -50,6 +50,7 @@ class Run:
         kills: int = 0,
         revival: Steps = (),
         ordered: bool = False,
+        phase: int = 1,
     ) -> None:
         self.target = target
         self.workload = workload
@@ -71,7 +72,8 @@ class Run:
             worker = self._spawn(number)
             for place, steps in enumerate(fibers):
                 numbered: list[tuple[Step | None, int]] = [
-                    (step, workload.serial(number, place, n)) for n, step in enumerate(steps)
+                    (step, 1000 * (phase - 1) + workload.serial(number, place, n))
+                    for n, step in enumerate(steps)
                 ]
                 first: list[tuple[Step | None, int]] = [(None, 0)] if place == 0 else []
                 self.fibers.append(Fiber(worker, first + numbered))

@@ -138,6 +138,7 @@ def replay(plan: Plan, target: Target, bounds: Bounds, say: Callable[[str], None
                 kills=bounds.kills if depth == 1 else 0,
                 revival=bounds.revival,
                 ordered=model.order is not Order.FREE,
+                phase=depth,
             )
             text, left = _replay_phase(run, phase, model, target, depth, bounds.limits, say)
             if text or left is None:
