@@ -24,14 +24,14 @@ from lychgate_conformance.lab._enumerate import image_set
 from lychgate_conformance.lab._explore import Bounds, Explorer, Finding
 from lychgate_conformance.lab._family import Limits
 from lychgate_conformance.lab._image import Image
-from lychgate_conformance.lab._models import MODELS, PORTABLE, find_model
+from lychgate_conformance.lab._models import MODELS, NUL, PORTABLE, find_model
 from lychgate_conformance.lab._oracle import Oracle
 from lychgate_conformance.lab._plan import Phase, Plan, parse_plan
 from lychgate_conformance.lab._rate import measure
 from lychgate_conformance.lab._recover import Outcome, Recovery
 from lychgate_conformance.lab._run import Run
 from lychgate_conformance.lab._shrink import command, replay, shrink
-from lychgate_conformance.lab._starts import BOOT, STARTS, find_start
+from lychgate_conformance.lab._starts import BOOT, DATA, STARTS, find_start
 from lychgate_conformance.lab._sweep import faults_of
 from lychgate_conformance.lab._target import PATH, PREFIX, Target, dead_record, task_record
 from lychgate_conformance.lab._workload import Step, generate, parse_workload
@@ -319,6 +319,16 @@ def test_a_deleted_lock_file_leaves_a_race_that_the_lab_shows() -> None:
     bounds = Bounds(2, stop_at="removed-came-back")
     found = findings(Target(), "clean;0;remove:p|unlock-file/list", bounds)
     assert "removed-came-back" in {finding.kind for finding in found}
+
+
+def test_old_blocks_of_another_file_are_a_tier_of_their_own() -> None:
+    """F1, D28: where a file system may show old blocks of another file (ext4 with data=writeback),
+    a removed record's line is valid there: a line's CRC does not say to which file it belongs."""
+    line = find_start("clean").image.files()[DATA]
+    stale = replace(PORTABLE, name="portable-foreign", fills=(NUL, line))
+    explorer = Explorer(Target(), stale)
+    explorer.explore(parse_workload("clean;0;remove:p,add:a"))
+    assert {found.kind for found in explorer.totals.findings} == {"removed-came-back"}
 
 
 def test_rates_are_measured_on_the_same_images() -> None:
