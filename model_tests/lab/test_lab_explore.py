@@ -192,6 +192,12 @@ BROKEN = [
     (Silenced(_ops.FsyncParent), "none;0;add:a", Bounds(), "acknowledged-add-lost"),
     (Silenced(_ops.FsyncWal), "new;0;task:t", Bounds(), "acknowledged-task-lost"),
     (Silenced(_ops.FsyncWalDir), "new;0;task:t", Bounds(), "acknowledged-task-lost"),
+    (
+        Silenced(_ops.FsyncWal),
+        "new;0.5;task:t,wait,task:w",
+        Bounds(),
+        "acknowledged-task-lost",
+    ),
     (Silenced(_ops.TruncateTail), "torn;0;add:a", Bounds(), "acknowledged-add-lost"),
     (Silenced(_ops.Unlock), "new;0;list", Bounds(), "lock-left-taken"),
     (Silenced(_ops.LockTry, yes), "two;0;add:a/remove:p", Bounds(1), "acknowledged-add-lost"),
@@ -310,7 +316,7 @@ def test_images_give_the_same_on_real_files(tmp_path: Path) -> None:
         image.write_to(place)
         with Disk(place / PATH.strip("/"), PREFIX, 0) as disk:
             tasks = [task_record(found) for found in disk.pending_tasks()]
-            dead = [dead_record(found, run.machine.clock) for found in disk.list_dead_tasks()]
+            dead = [dead_record(found) for found in disk.list_dead_tasks()]
         assert recovery.outcome(image) == Outcome(tuple(dead), tuple(tasks)), image
 
 

@@ -157,6 +157,17 @@ def test_a_task_is_durable_at_its_ack_or_at_the_next_sync() -> None:
         assert model.check_tasks(rest, True).startswith("acknowledged-task-lost")
 
 
+def test_a_call_past_due_makes_the_batch_durable() -> None:
+    """W3: what a crash of the host may lose is bounded by the frequency."""
+    for clock, lost in ((10.4, ""), (10.5, "acknowledged-task-lost")):
+        model = oracle(0.5)
+        model.written(task(model, 11), 10.0)
+        later = model.start_task("w", 12)
+        model.finish(later, ACKED)
+        model.written(later, clock)
+        assert model.check_tasks([("u", 3)], True).partition(":")[0] == lost
+
+
 def test_a_replaced_task_shows_its_last_version() -> None:
     """U2, W12: the last one that is sure, or any that came later."""
     model = oracle()

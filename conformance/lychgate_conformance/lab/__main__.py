@@ -41,6 +41,9 @@ def main(arguments: list[str] | None = None) -> int:
     explore.add_argument("--budget", type=float, default=60.0, help="seconds for all parts")
     explore.add_argument("--model", default="portable")
     explore.add_argument("--seed", type=int, default=1)
+    explore.add_argument(
+        "--distinct", type=int, default=0, help="count images that differ, up to so many per part"
+    )
     explore.add_argument("--json", action="store_true")
     one = commands.add_parser("workload", help="explore one workload")
     one.add_argument("workload")
@@ -74,7 +77,9 @@ def _explore(options: argparse.Namespace) -> int:
     worst = 0
     for part in parts:
         seconds = options.budget / len(parts)
-        result = run_part(part, Target, seconds, model=model, seed=options.seed)
+        result = run_part(
+            part, Target, seconds, model=model, seed=options.seed, distinct_max=options.distinct
+        )
         print(_json(result) if options.json else _line(result), flush=True)
         for finding in result.totals.findings:
             worst = 1
@@ -89,6 +94,8 @@ def _line(result: PartResult) -> str:
         f"{totals.states:9} states {totals.images:10} images {totals.recoveries:8} recoveries "
         f"{len(totals.findings):3} findings {result.seconds:7.1f} s"
     )
+    if totals.distinct:
+        words += f"\n    {totals.distinct} images differ in content"
     return words + ("".join(f"\n    PARTIAL: {text}" for text in result.partial))
 
 
@@ -102,6 +109,7 @@ def _json(result: PartResult) -> str:
         "states": totals.states,
         "choices": totals.choices,
         "images": totals.images,
+        "distinct": totals.distinct,
         "recoveries": totals.recoveries,
         "seconds": round(result.seconds, 3),
         "partial": result.partial,

@@ -67,7 +67,7 @@ _HARD = (errno.EIO, errno.ENOSPC)
 PARTS: tuple[Part, ...] = (
     Part("dead", (*DEAD_STEPS, "reopen"), ((1,),)),
     Part("wal", (*WAL_STEPS, "reopen"), ((1,),)),
-    Part("wal-batched", (*WAL_STEPS, "tick", "reopen"), ((1,),), frequency=0.5),
+    Part("wal-batched", (*WAL_STEPS, "tick", "wait", "reopen"), ((1,),), frequency=0.5),
     Part("rotation", WAL_STEPS, ((1,),), _FEW_STARTS, rotate_bytes=_SMALL_WAL, length_max=5),
     Part("handoff", HAND_STEPS, ((1,),)),
     Part("second-crash", ALL_STEPS, ((1,),), bounds=Bounds(depth=2), length_max=2),
@@ -98,7 +98,7 @@ PARTS: tuple[Part, ...] = (
     Part("rotation-kills", WAL_STEPS, ((1,),), _FEW_STARTS, 0.0, _KILLED, (), _SMALL_WAL, 3),
     Part("rotation-workers", WAL_STEPS, ((1, 1),), _FEW_STARTS, 0.0, _ONE, (), _SMALL_WAL, 3),
     Part("faults", ALL_STEPS, ((1,),), faults=None),
-    Part("faults-batched", WAL_STEPS, ((1,),), frequency=0.5, faults=None),
+    Part("faults-batched", (*WAL_STEPS, "wait"), ((1,),), frequency=0.5, faults=None),
     Part("faults-rotation", WAL_STEPS, ((1,),), _FEW_STARTS, 0.0, Bounds(), None, _SMALL_WAL, 3),
     Part("faults-workers", ALL_STEPS, ((1, 1),), _FEW_STARTS, bounds=_ONE, faults=_HARD),
     Part("faults-fibers", ALL_STEPS, ((2,),), _FEW_STARTS, bounds=_ONE, faults=_HARD),
@@ -137,10 +137,11 @@ def run_part(
     seed: int = 1,
     length_max: int | None = None,
     workloads_max: int | None = None,
+    distinct_max: int = 0,
 ) -> PartResult:
     """Explore one part until it is done, out of time, or at its first findings."""
     target = make_target(part.lock_attempts, part.rotate_bytes)
-    bounds = replace(part.bounds, seconds=seconds)
+    bounds = replace(part.bounds, seconds=seconds, distinct_max=distinct_max)
     explorer = Explorer(target, model, bounds)
     result = PartResult(part.name, totals=explorer.totals)
     began = time.monotonic()

@@ -80,7 +80,7 @@ class Machine:
     ) -> None:
         self.disk: Recorder = (image or image_of({})).mount(unit)
         self.boot = boot
-        self.clock = 1_700_000_000.0
+        self.clock = 1_700_000_000.0  # only ever moved by whoever drives a run
         self.processes: list[Process] = []
         self.locks: dict[int, Description] = {}
         self.pids = 0

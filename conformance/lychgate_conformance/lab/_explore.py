@@ -23,7 +23,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from lychgate_conformance.lab._enumerate import Enumerator
-from lychgate_conformance.lab._family import Limits
+from lychgate_conformance.lab._family import Family, Limits
 from lychgate_conformance.lab._fiber import Violation
 from lychgate_conformance.lab._faults import Fault
 from lychgate_conformance.lab._image import Image, cached_image
@@ -56,6 +56,8 @@ class Bounds:
     limits: Limits = Limits()
     revival: Fiber = ()
     """What a new process does after a kill."""
+    distinct_max: int = 0
+    """Count images that differ in content, over everything explored, up to so many."""
     stop_at: str = ""
     """The kind of finding after which there is nothing more to look for."""
     second: str = "list,pending,add:z,list"
@@ -73,6 +75,8 @@ class Totals:
     choices: int = 0
     images: int = 0
     """Images, summed over the distinct image sets."""
+    distinct: int = 0
+    """Images that differ in content, as far as `Bounds.distinct_max` had them counted."""
     recoveries: int = 0
     judged: int = 0
     """(outcome, oracle) pairs."""
@@ -113,6 +117,7 @@ class Explorer:
         }
         self.after_kill = {n: Recovery(target, f"boot-{n}") for n in depths}
         self._sets: dict[tuple[object, ...], dict[Outcome, Image]] = {}
+        self._distinct: set[int] = set()
         self._taken: list[int] = []
         self._spent = 0
         self._deadline = time.monotonic() + bounds.seconds
@@ -273,6 +278,7 @@ class Explorer:
         found: dict[Outcome, Image] = {}
         for family in images.families:
             self.totals.images += family.size
+            self._count_distinct(family)
             for outcome, image in self.after_crash[depth].outcomes(family):
                 if outcome not in found:
                     found[outcome] = image()
@@ -280,6 +286,12 @@ class Explorer:
             self._sets.clear()
         self._sets[key] = found
         return found
+
+    def _count_distinct(self, family: Family) -> None:
+        known = self._distinct
+        if len(known) < self.bounds.distinct_max:
+            known.update([hash((family.paths, contents)) for contents in family.combinations()])
+            self.totals.distinct = len(known)
 
     def _report(self, plan: Plan, phase: Phase, text: str) -> None:
         finding = Finding(text, plan.then(phase))

@@ -23,16 +23,15 @@ def judge(
     `owned` are the tasks that the worker surely owns, None for all; `cache_was_lost` says that a
     failed sync has taken back what the kernel had.
     """
-    since, clock = change.start, worker.fs.now()
-    until = oracle.time
+    since, until = change.start, oracle.time
     if call.kind == "list":
-        shown = [dead_record(dead, clock) for dead in result]
+        shown = [dead_record(dead) for dead in result]
         text = oracle.check_list(shown, since, until)
         oracle.finish(change, ACKED)
         oracle.note_list(shown, since)
         return text
     if call.kind == "find":
-        found = None if result is None else dead_record(result, clock)
+        found = None if result is None else dead_record(result)
         text = oracle.check_find(call.key, found, since, until)
         oracle.finish(change, ACKED)
         oracle.note_find(call.key, found, since)
@@ -47,6 +46,8 @@ def judge(
         text = oracle.check_tasks(tasks, cache_was_lost, owned, since)
     sure = call.kind != "done" or owned is None or call.key in owned
     oracle.finish(change, ACKED if sure else MAYBE)  # removing a task of others does nothing
+    if call.kind in ("task", "done"):
+        oracle.written(change, worker.fs.now())
     if call.kind == "task":
         worker.owned.add(call.key)
     if call.kind in ("sync", "close"):

@@ -37,6 +37,7 @@ class Change:
     status: str = FLIGHT
     serial: int = 0
     worker: int = 0
+    clock: float = 0.0
     removes: bool = False
     durable: bool = False
     handoff: bool = False
@@ -113,6 +114,20 @@ class Oracle:
                 if change.status == ACKED and change.end < sync.start and change.worker == worker:
                     change.durable = True
 
+    def written(self, change: Change, clock: float) -> None:
+        """A change of the WAL was acknowledged at this time. When the batch was past due, the call
+        has made it durable before it returned (W3)."""
+        change.clock = clock
+        mine = [
+            other
+            for changes in self.tasks.values()
+            for other in changes
+            if other.status == ACKED and other.worker == change.worker and not other.durable
+        ]
+        if any(other.clock + self.frequency <= clock for other in mine if other.end < change.start):
+            for other in mine:
+                other.durable = True
+
     def crash(self) -> None:
         """Everything in flight is cut off."""
         now = self._now()
@@ -123,7 +138,7 @@ class Oracle:
     def signature(self) -> tuple[object, ...]:
         """Equal for equal pasts: who did what, and in which order."""
         return (
-            tuple((c.start, c.end, c.status, c.durable) for c in self._changes()),
+            tuple((c.start, c.end, c.status, c.durable, c.clock) for c in self._changes()),
             frozenset(self.gone),
         )
 

@@ -222,7 +222,7 @@ class Recovery:
         finally:
             fs.kill()
         outcome = Outcome(
-            tuple([dead_record(found, machine.clock) for found in dead]),
+            tuple([dead_record(found) for found in dead]),
             tuple([task_record(found) for found in tasks]),
         )
         return outcome, fs.seen

@@ -189,14 +189,23 @@ class Run:
         if call.kind == "fork":
             self._fork(fiber)
             return
-        if call.kind == "unlock-file":
-            self.machine.unlink(f"/{LOCK}")
-            self.trace.append((fiber.worker.number, "somebody deletes the lock file", None))
-            fiber.calls = None
+        if call.kind in ("unlock-file", "wait"):
+            self._happen(fiber, call.kind)
             return
         fiber.change, fiber.program = self._program(fiber.worker, call)
         fiber.op = None
         self._resume(fiber, None, None)
+
+    def _happen(self, fiber: Fiber, kind: str) -> None:
+        """Something that is no call of the backend."""
+        if kind == "wait":
+            self.machine.clock += 1.0
+        else:
+            self.machine.unlink(f"/{LOCK}")
+        what = "a second passes" if kind == "wait" else "somebody deletes the lock file"
+        self.trace.append((fiber.worker.number, what, None))
+        fiber.worker.history = hash((fiber.worker.history, kind))
+        fiber.calls = None
 
     def _fork(self, fiber: Fiber) -> None:
         """A child with the parent's backend and none of its descriptors; it has work of its own."""
@@ -373,6 +382,7 @@ class Run:
             tuple(worker.history for worker in self.workers),
             tuple((nodes[inode].label, self._holder(d)) for inode, d in self.machine.locks.items()),
             None if self.current is None else self.fibers.index(self.current),
+            self.machine.clock,
             tuple((fiber.turns, fiber.parked) for fiber in self.fibers),
             self.oracle.signature(),
         )

@@ -84,10 +84,14 @@ class Target:
 
 DEAD_CLASS = "T"
 
+CLOCK = 1_700_000_000.0
+"""When every run begins."""
 
-def dead_record(dead: DeadTask, clock: float) -> tuple[str, int]:
+
+def dead_record(dead: DeadTask) -> tuple[str, int]:
     """(id, serial) of a record that is exactly what a run wrote; serial -1 for any other."""
-    expected = DeadTask(dead.task_id, DEAD_CLASS, dead.attempts, None, "", "", clock, None)
+    failed_at = min(max(dead.failed_at, CLOCK), CLOCK + 100.0)
+    expected = DeadTask(dead.task_id, DEAD_CLASS, dead.attempts, None, "", "", failed_at, None)
     return dead.task_id, dead.attempts if dead == expected else -1
 
 

@@ -11,6 +11,7 @@ Steps (the part behind `:` is a task id):
     giveup                       add_dead_task, then remove_task (U3)
     retry                        find, add_task under a fresh id, sync, remove_dead_tasks (U4)
     reopen                       close, and open again in the same process
+    wait                         a second passes: a batch of the WAL falls due
     unlock-file                  somebody deletes the lock file (D24); no part of the campaign
     fork                         a child that goes on with the same backend: add:c, task:k, pending
 
@@ -25,7 +26,9 @@ from dataclasses import dataclass
 from itertools import product
 
 STEPS_WITH_ID = frozenset(("add", "remove", "find", "task", "done", "giveup", "retry"))
-STEPS_WITHOUT_ID = frozenset(("list", "pending", "sync", "tick", "reopen", "fork", "unlock-file"))
+STEPS_WITHOUT_ID = frozenset(
+    ("list", "pending", "sync", "tick", "reopen", "fork", "wait", "unlock-file")
+)
 
 
 @dataclass(frozen=True, slots=True)
