@@ -12,6 +12,7 @@ from __future__ import annotations
 from lychgate._ids import next_stamp
 from lychgate._lines import Line, LineScanner, end_of_last_line, seal, windows_backward
 from lychgate._names import dead_data_name, dead_lock_name, is_wal_name, staging_name
+from lychgate._page import Page
 from lychgate._records import quote_id, unquote_id
 
 
@@ -80,6 +81,22 @@ def wal_owner(prefix: str, other: str) -> bool:
     post: not __return__
     """
     return is_wal_name(other, f"{prefix}0-20260101-1-0123456789abcdef")
+
+
+def paged(items: list[int], limit: int | None, offset: int) -> list[int]:
+    r"""A page is the slice that its limit and offset name (D16).
+
+    pre: len(items) <= 4 and 0 <= offset <= 5
+    pre: limit is None or 0 <= limit <= 5
+    post: __return__ == (items[offset:] if limit is None else items[offset : offset + limit])
+    """
+    page = Page[int](limit, offset)
+    for item in items:
+        if page.full:
+            break
+        if not page.skips():
+            page.items.append(item)
+    return page.items
 
 
 def scanned(chunks: list[bytes]) -> tuple[list[int], int]:

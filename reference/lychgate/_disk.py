@@ -29,6 +29,7 @@ from lychgate._lines import is_valid
 from lychgate._names import check_prefix
 from lychgate._op import Program, StepError, with_release
 from lychgate._osfs import OsFs
+from lychgate._page import Page
 from lychgate._records import (
     JSON,
     Codec,
@@ -141,24 +142,21 @@ class DiskPrograms:
     async def list_dead_tasks(self, limit: int | None = None, offset: int = 0) -> list[DeadTask]:
         self._check_open()
         wanted = None if limit is None else _whole("limit", limit)
-        to_skip = _whole("offset", offset)
-        found: list[DeadTask] = []
+        page = Page[DeadTask](wanted, _whole("offset", offset))
 
         def visit(body: bytes) -> bool:
-            nonlocal to_skip
             if record_id(body) is None:
                 self._stats.count("dead_lines_skipped")
-            elif to_skip:
-                to_skip -= 1
-            elif (dead := parse_dead(self._codec, body)) is None:
-                self._stats.count("dead_lines_skipped")
-            else:
-                found.append(dead)
-            return len(found) != wanted
+            elif not page.skips():
+                if (dead := parse_dead(self._codec, body)) is None:
+                    self._stats.count("dead_lines_skipped")
+                else:
+                    page.items.append(dead)
+            return not page.full
 
-        if wanted != 0:
+        if not page.full:
             await self._dead.scan(visit)
-        return found
+        return page.items
 
     async def find_dead_task(self, task_id: str) -> DeadTask | None:
         self._check_open()
