@@ -141,7 +141,8 @@ def small() -> Graph:
 def outcome(graph: Graph) -> str:
     """What the walk of the engine ends with, empty for full coverage."""
     with mock.patch.object(_lock, "LOCK_ATTEMPTS_MAX", 2):
-        done = walk(graph, store.starts_of(graph), lambda state: store.StoreWorld(graph, state))
+        side = store.Side(graph, SMALL)
+        done = walk(graph, side.starts(), side.world)
     assert (done.failure is None) == done.complete
     return "" if done.failure is None else done.failure[1]
 

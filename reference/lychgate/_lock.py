@@ -47,6 +47,8 @@ LOCK_ATTEMPTS_MAX = 500
 LOCK_SLEEP_S = 0.01
 """Seconds between two attempts: 500 of them are five seconds."""
 
+_REPLACED_MAX = 500  # lock files replaced in a row, after which somebody fights over the path
+
 _MARK_BYTES = 64
 
 
@@ -122,7 +124,7 @@ class StoreLock:
 
     async def _attempt(self, held: Held) -> bool:
         """One attempt, repeated at once on the new file when the path names another inode (D24)."""
-        for _ in range(LOCK_ATTEMPTS_MAX):
+        for _ in range(_REPLACED_MAX):
             if held.fd is None:
                 held.fd = await OpenLock(self._path)
             if not await self._try(held, held.fd):

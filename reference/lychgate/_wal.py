@@ -279,9 +279,9 @@ class Wal:
     async def _make_durable(self, own: Own) -> None:
         if own.file is not None and own.file.suspect:
             await self._rotate(own)
+        await self._settle(own)
         if own.file is not None and own.file.dirty:
             await self._fsync(own, own.file)
-        await self._settle(own)
         own.due = None
 
     async def _let_go(self, own: Own) -> None:

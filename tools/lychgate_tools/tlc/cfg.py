@@ -82,6 +82,13 @@ class Config:
         return ""
 
 
+def constant(text: str, name: str) -> str:
+    """The value that a model file gives a constant, as text; empty if it gives none."""
+    constants = " ".join(parse(text).names("CONSTANTS"))
+    match = re.search(rf"\b{name} = (\{{[^}}]*\}}|\S+)", constants)
+    return match[1] if match else ""
+
+
 def parse(text: str) -> Config:
     """Read a model file. A word that TLC does not know is left to TLC, which says so."""
     text = re.sub(r"\(\*.*?\*\)", " ", text, flags=re.S)

@@ -8,18 +8,15 @@ ends the walk with both sides shown. Coverage must be 100 % for every quick mode
 from __future__ import annotations
 
 import argparse
-import re
 import time
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass
-from unittest import mock
 
-from lychgate import _lock
 from lychgate_tools import manifest as manifests
 from lychgate_tools.manifest import Model
 from lychgate_tools.models import default_jobs
 from lychgate_tools.spec_dir import Spec, locate
-from lychgate_tools.tlc import cfg, toolchain
+from lychgate_tools.tlc import toolchain
 from lychgate_tools.ui import (
     ExitCode,
     Progress,
@@ -30,11 +27,8 @@ from lychgate_tools.ui import (
     seconds,
     table,
 )
-from lychgate_tools.walk import graph, store
+from lychgate_tools.walk import graph, sides
 from lychgate_tools.walk.tour import Walk, walk
-
-SIDES = {"MC_Lock": store, "MC_DeadTasks": store}
-"""The engine's side, by root module."""
 
 
 @dataclass(frozen=True)
@@ -66,15 +60,17 @@ def add_parser(subparsers: Subparsers) -> None:
 
 def run(args: argparse.Namespace) -> int:
     spec = locate(args.spec)
-    models = _chosen(spec, args.models)
+    models, left_out = _chosen(spec, args.models)
     toolchain.find()  # fetched once, before several processes would
     outcomes = _walk_all(spec, models, args.jobs or default_jobs("quick"))
     code = ExitCode.OK if all(o.walk.complete for o in outcomes) else ExitCode.SHORT
     if args.json:
-        print_json([_json(outcome) for outcome in outcomes])
+        print_json({"models": [_json(outcome) for outcome in outcomes], "not_walked": left_out})
         return code
     headers = ("model", "states", "edges", "walked", "steps", "coverage", "time")
     print(table(headers, [_row(outcome) for outcome in outcomes]))
+    for name, reason in left_out.items():
+        print(f"not walked: {name}, {reason}")
     for outcome in outcomes:
         if outcome.walk.failure is not None:
             print(f"\n{outcome.model}: {outcome.walk.failure[1]}")
@@ -83,29 +79,19 @@ def run(args: argparse.Namespace) -> int:
     return code
 
 
-def walkable(models: tuple[Model, ...]) -> list[Model]:
-    """The quick models with an engine's side: the correct design, safety only."""
-    return [
-        model
-        for model in models
-        if model.positive
-        and model.time_class == "quick"
-        and model.module in SIDES
-        and not model.liveness
-    ]
-
-
-def _chosen(spec: Spec, names: list[str]) -> list[Model]:
+def _chosen(spec: Spec, names: list[str]) -> tuple[list[Model], dict[str, str]]:
+    """The models to walk, and why others are not."""
     manifest = manifests.load(spec.manifest)
-    possible = walkable(manifest.models)
+    reasons = {model.name: sides.excluded(model) for model in manifest.models}
     if not names:
-        return possible
+        asked = sides.possible(manifest.models)
+        left_out = {model.name: reasons[model.name] for model in asked if reasons[model.name]}
+        return [model for model in asked if not reasons[model.name]], left_out
     chosen = manifest.chosen(names, "quick")
     for model in chosen:
-        if model not in possible:
-            known = ", ".join(found.name for found in possible)
-            raise UserError(f"{model.name} cannot be walked; there are: {known}", ExitCode.USAGE)
-    return chosen
+        if reasons[model.name]:
+            raise UserError(f"{model.name} is not walked: {reasons[model.name]}", ExitCode.USAGE)
+    return chosen, {}
 
 
 def _walk_all(spec: Spec, models: list[Model], jobs: int) -> list[Outcome]:
@@ -128,20 +114,19 @@ def _walk_all(spec: Spec, models: list[Model], jobs: int) -> list[Outcome]:
 def walk_model(spec: Spec, model: Model) -> Outcome:
     """Walk one model to its end, or to the first edge on which engine and model part ways."""
     begun = time.monotonic()
-    config = spec.config(model.config)
-    found = graph.load(spec.modules(), model.module, config)
-    side = SIDES[model.module]
-    with mock.patch.object(_lock, "LOCK_ATTEMPTS_MAX", _tries_of(config)):
-        done = walk(found, side.starts_of(found), lambda state: side.StoreWorld(found, state))
+    root, config = sides.plain(model.module, spec.config(model.config))
+    found = graph.load(spec.modules(), root, config)
+    if model.distinct not in (None, len(found.states)):
+        raise UserError(
+            f"the graph of {model.name} has {len(found.states)} states and the manifest says "
+            f"{model.distinct}: run `lychgate check {model.name}`",
+            ExitCode.SHORT,
+        )
+    side = sides.SIDES[root](found, config)
+    with sides.constants(config):
+        done = walk(found, side.starts(), side.world)
     path = () if done.failure is None else _explain(found, done.failure[0])
     return Outcome(model.name, len(found.states), done, time.monotonic() - begun, path)
-
-
-def _tries_of(config: str) -> int:
-    """The cap of the retry loop is a constant of the model (D14)."""
-    constants = " ".join(cfg.parse(config).names("CONSTANTS"))
-    match = re.search(r"MaxTries = (\d+)", constants)
-    return int(match[1]) if match else _lock.LOCK_ATTEMPTS_MAX
 
 
 def _explain(found: graph.Graph, path: list[tuple[int, str, int]]) -> tuple[str, ...]:
@@ -175,6 +160,7 @@ def _json(outcome: Outcome) -> dict[str, object]:
         "states": outcome.states,
         "edges": outcome.walk.edges,
         "walked": outcome.walk.walked,
+        "coverage": round(outcome.coverage, 2),
         "steps": outcome.walk.steps,
         "seconds": round(outcome.seconds, 1),
         "failure": None if failure is None else {"message": failure[1], "path": outcome.path},

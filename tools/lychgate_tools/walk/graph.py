@@ -28,6 +28,8 @@ from lychgate_tools.ui import ExitCode, UserError
 _FORMAT = 1
 _EDGE = re.compile(r'(-?\d+) -> (-?\d+) \[label="([^"]*)"')
 _STATE = re.compile(r'(-?\d+) \[label="((?:[^"\\]|\\.)*)"(,style = filled)?\]')
+_EXTENDS = re.compile(r"^EXTENDS((?:\s+\w+\s*,)*\s+\w+)", re.M)
+_LEADS_TO = re.compile(r"\bINSTANCE (\w+)")
 _ESCAPE = re.compile(r"\\(.)")
 
 
@@ -73,7 +75,7 @@ def load(
     on_progress: Callable[[int], None] | None = None,
 ) -> Graph:
     """The graph of a model, from the cache or from TLC."""
-    path = toolchain.cache_dir() / f"graph-{_digest(modules, config)}.json.gz"
+    path = toolchain.cache_dir() / f"graph-{_digest(modules, root, config)}.json.gz"
     cached = _read(path)
     if cached is not None:
         return cached
@@ -82,9 +84,21 @@ def load(
     return graph
 
 
-def _digest(modules: Mapping[str, str], config: str) -> str:
-    text = json.dumps([_FORMAT, sorted(modules.items()), config])
+def _digest(modules: Mapping[str, str], root: str, config: str) -> str:
+    """Over the modules that the root leads to, and no others: each edit costs what it must."""
+    needed: dict[str, str] = {}
+    todo = [root]
+    while todo:
+        name = todo.pop()
+        if name in modules and name not in needed:
+            needed[name] = modules[name]
+            todo += _LEADS_TO.findall(_EXTENDS.sub(_one_each, modules[name]))
+    text = json.dumps([_FORMAT, root, sorted(needed.items()), config])
     return hashlib.sha256(text.encode("utf-8")).hexdigest()[:24]
+
+
+def _one_each(match: re.Match[str]) -> str:
+    return "".join(f"\nINSTANCE {name.strip()}" for name in match[1].split(","))
 
 
 def _from_tlc(

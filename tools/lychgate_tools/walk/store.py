@@ -14,6 +14,7 @@ images is the crash lab's business.
 
 from __future__ import annotations
 
+import copy
 import errno
 import itertools
 from collections.abc import Mapping
@@ -41,6 +42,7 @@ from lychgate_conformance.lab._image import Content, image_of
 from lychgate_conformance.lab._simfs import SimFs
 
 from lychgate_tools.tlc.values import Fn
+from lychgate_tools.walk.beside import Bijection
 from lychgate_tools.walk.calls import Call, check_outcome, nothing, records_of
 from lychgate_tools.walk.cells import CELL, Cells, line_of
 from lychgate_tools.walk.graph import Graph
@@ -67,6 +69,16 @@ class Worker:
         self.calls: dict[str, Call] = {}
         self.opened: dict[tuple[str, str], int] = {}  # (fiber, role) -> descriptor
         self.inherited: int | None = None
+
+    def fork(self) -> Worker:
+        """A child with the parent's memory and its lock's descriptor. Those of data are closed
+        here and now: they carry no lock, and the spec leaves them out."""
+        child = Worker(self.fs.fork(closes=False))
+        child.store._lock._by_process = copy.deepcopy(self.store._lock._by_process)
+        child.inherited = self.lock_fd
+        for fd in [fd for fd in child.fs._fds if fd != child.inherited]:
+            child.fs.close(fd)
+        return child
 
     @property
     def lock_fd(self) -> int | None:
@@ -162,9 +174,7 @@ class StoreWorld:
             worker.inherited = None
         elif action == "Fork":
             parent = self._forker(source, target, w)
-            child = Worker(parent.fs.fork(closes=False))
-            child.inherited = parent.lock_fd
-            self._workers[w] = child
+            self._workers[w] = parent.fork()
         else:
             worker = self._worker(w)
             if action == "KillInWrite":
@@ -277,7 +287,7 @@ class StoreWorld:
     def compare(self, state: int) -> None:
         pc, fs = self._value(state, "pc"), self._value(state, "fs")
         flag, lock = self._value(state, "flag"), self._value(state, "lock")
-        numbers = _Bijection()
+        numbers = Bijection()
         self._compare_names(fs, numbers)
         for w, worker in self._workers.items():
             engine = _pcs(worker, pc[w])
@@ -289,7 +299,7 @@ class StoreWorld:
                 raise Mismatch(f"worker {w}: flag taken is {worker.flag}, in the model {flag[w]!r}")
             self._compare_descriptors(w, worker, fs, lock[w], numbers)
 
-    def _compare_names(self, fs: Fn, numbers: _Bijection) -> None:
+    def _compare_names(self, fs: Fn, numbers: Bijection) -> None:
         for name, path in FILES.items():
             node, inode = self._machine.look_up(path), fs["dir"][name]
             numbers.pair(name, inode, 0 if node is None else node.number)
@@ -304,7 +314,7 @@ class StoreWorld:
                 raise Mismatch(f"{name} holds {seen}, in the model {content}")
 
     def _compare_descriptors(
-        self, w: str, worker: Worker, fs: Fn, lock: str, numbers: _Bijection
+        self, w: str, worker: Worker, fs: Fn, lock: str, numbers: Bijection
     ) -> None:
         for f, role in itertools.product(self._fibers(), ("data", "staging")):
             name = f"{w}{f}{role[0]}"
@@ -350,20 +360,6 @@ class StoreWorld:
         return clean_mark(f"boot-{self._boot - 1}") if old_boot else UNFINISHED_MARK
 
 
-class _Bijection:
-    """Inode numbers of model and engine, one to one."""
-
-    def __init__(self) -> None:
-        self._to: dict[int, int] = {0: 0}
-        self._from: dict[int, int] = {0: 0}
-
-    def pair(self, what: str, model: int, engine: int) -> None:
-        if self._to.setdefault(model, engine) != engine or (
-            self._from.setdefault(engine, model) != model
-        ):
-            raise Mismatch(f"{what} is inode {engine}, in the model {model}, by {self._to}")
-
-
 def _pcs(worker: Worker | None, fibers: Fn) -> dict[str, str]:
     if worker is None:
         return {f: "down" for f in fibers}
@@ -373,11 +369,20 @@ def _pcs(worker: Worker | None, fibers: Fn) -> dict[str, str]:
     }
 
 
-def starts_of(graph: Graph) -> list[int]:
-    """States in which every process is gone: they can be built as they are."""
-    found = dict.fromkeys(graph.initial)
-    for state in range(len(graph.states)):
-        pc: Any = graph.value(state, "pc")
-        if all(at == "down" for fibers in pc.values() for at in fibers.values()):
-            found[state] = None
-    return list(found)
+class Side:
+    """Lock and DeadTasks beside the engine, for `lychgate walk`."""
+
+    def __init__(self, graph: Graph, config: str) -> None:
+        self._graph = graph
+
+    def starts(self) -> list[int]:
+        """States in which every process is gone: they can be built as they are."""
+        found = dict.fromkeys(self._graph.initial)
+        for state in range(len(self._graph.states)):
+            pc: Any = self._graph.value(state, "pc")
+            if all(at == "down" for fibers in pc.values() for at in fibers.values()):
+                found[state] = None
+        return list(found)
+
+    def world(self, state: int) -> StoreWorld:
+        return StoreWorld(self._graph, state)

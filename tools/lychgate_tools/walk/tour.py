@@ -28,6 +28,14 @@ class World(Protocol):
         """Let go of everything."""
 
 
+class Side(Protocol):
+    """What stands beside a graph: which states can be built, and the engine in one of them."""
+
+    def starts(self) -> list[int]: ...
+
+    def world(self, state: int) -> World: ...
+
+
 class Mismatch(Exception):
     """Engine and model part ways; the message shows both sides."""
 

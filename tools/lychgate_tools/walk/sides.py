@@ -1,0 +1,67 @@
+"""Which side of the engine stands beside which model, and which models have none, with the reason.
+
+Every quick model that must hold is walked, or named here: `lychgate walk` prints both lists.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from unittest import mock
+
+from lychgate import _lock
+from lychgate_tools.manifest import Model
+from lychgate_tools.tlc import cfg
+from lychgate_tools.walk import store, wal
+from lychgate_tools.walk.graph import Graph
+from lychgate_tools.walk.tour import Side
+
+SIDES: dict[str, Callable[[Graph, str], Side]] = {
+    "MC_Lock": store.Side,
+    "MC_DeadTasks": store.Side,
+    "Wal": wal.Side,
+}
+"""The engine's side, by root module; called with the graph and the text of the model file."""
+
+_WITHOUT_ENGINE = {
+    "BackendSpec": "a promise without steps of its own; Queue and Store refine it",
+    "Store": "merges steps that the walks of Wal, DeadTasks and Queue take one by one",
+}
+
+
+def possible(models: tuple[Model, ...]) -> list[Model]:
+    """The quick models that must hold: those that a walk is asked for."""
+    return [model for model in models if model.positive and model.time_class == "quick"]
+
+
+def excluded(model: Model) -> str:
+    """Why a model is not walked; empty if it is."""
+    if not model.positive:
+        return "it must fail, and the engine must not"
+    if model.module.endswith("Broken"):
+        return "a design that was rejected: no engine is built so"
+    if plain(model.module, "")[0] in SIDES:
+        return ""
+    return _WITHOUT_ENGINE.get(model.module, f"module {model.module} has no side of the engine")
+
+
+def plain(root: str, config: str) -> tuple[str, str]:
+    """Root module and model file of the graph to walk.
+
+    WalRefines computes two more variables out of the others in each step, and TLC does not name the
+    actions inside. The same model without them has the same states and steps, and names.
+    """
+    if root != "WalRefines":
+        return root, config
+    for refined, name in (("RefSpec", "WalSystem"), ("RefLeftSpec", "LeftSystem")):
+        config = re.sub(rf"SPECIFICATION {refined}\b", f"SPECIFICATION {name}", config)
+    return "Wal", config
+
+
+def constants(config: str) -> AbstractContextManager[object]:
+    """The engine with the model's constants: the cap of the retry loop (D14)."""
+    tries = cfg.constant(config, "MaxTries")
+    if not tries:
+        return nullcontext()
+    return mock.patch.object(_lock, "LOCK_ATTEMPTS_MAX", int(tries))
