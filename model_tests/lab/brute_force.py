@@ -77,8 +77,8 @@ def forced_by(disk: Recorder, model: str) -> set[int]:
 
 
 def legal(disk: Recorder, ops: list[Persistable], kept: set[int], model: str) -> bool:
-    """journal: entries are a prefix; a size of a new block needs every earlier entry op, every
-    earlier size of its file, and some version of each unit it covers."""
+    """journal: entries are a prefix; a size of a new block needs every earlier entry op and every
+    earlier size of its file. Its bytes are free: what is not there reads as NUL."""
     if model == "posix":
         return True
     for op in ops:
@@ -89,11 +89,6 @@ def legal(disk: Recorder, ops: list[Persistable], kept: set[int], model: str) ->
                 return False
             if isinstance(op, SizeSet) and isinstance(earlier, SizeSet):
                 if earlier.inode == op.inode and earlier.index not in kept:
-                    return False
-        if isinstance(op, SizeSet):
-            for unit in range(op.before // disk.unit, -(-op.size // disk.unit)):
-                versions = [w for w in ops if isinstance(w, UnitWrite) and w.inode == op.inode]
-                if not any(w.unit == unit and w.index in kept for w in versions):
                     return False
     return True
 

@@ -116,7 +116,7 @@ def _build(
     for position in sorted(chosen):
         if state.needs[position] <= kept:
             kept.add(position)
-    low, high = version_bounds(state, kept, model, disk.unit)
+    low, high = version_bounds(state, kept, model)
     if any(low[key] > high.get(key, 0) for key in low):
         return None
     bounded = {

@@ -3,8 +3,8 @@
 A persisted set P of micro-ops is legal when it contains what completed syncs forced and, for every
 metadata op in it, the metadata ops that this one needs. Bytes are free, except that
 
-  * a growth needs the bytes under it: of its own write (`before-size`), or any bytes that had the
-    block allocated (`allocated`), so that a tail inside an allocated block may read as zeros;
+  * a growth needs the bytes of its own write (`before-size`), or none, so that a tail may read as
+    zeros;
   * a cut needs the zeroed tail of the last kept unit (where the model says so), and units that it
     freed come back only without it;
   * sizes of growing files float: they enter the log at any time after their write, so later
@@ -48,7 +48,6 @@ class OrderedState:
     floor: dict[UnitKey, int] = field(default_factory=dict)  # forced index in `writes[...]`, plus 1
     floating: set[int] = field(default_factory=set)  # positions in `meta`
     lost: set[int] = field(default_factory=set)  # positions in `meta`: in no persisted set
-    unallocated: set[int] = field(default_factory=set)  # indices of growths into such a block
     durable_blocks: dict[int, int] = field(default_factory=dict)
 
 
@@ -93,7 +92,6 @@ def _floats(state: OrderedState, op: Meta, model: Model) -> bool:
         return False
     if op.growth is Growth.IN and op.before <= state.durable_blocks.get(op.inode, 0) * BLOCK_BYTES:
         return model.growth_in_floats
-    state.unallocated.add(op.index)
     return True
 
 
@@ -232,7 +230,7 @@ def _lose(state: OrderedState, failed: SyncFailed) -> None:
 
 
 def version_bounds(
-    state: OrderedState, chosen: set[int], model: Model, unit: int
+    state: OrderedState, chosen: set[int], model: Model
 ) -> tuple[dict[UnitKey, int], dict[UnitKey, int]]:
     """Lowest and highest count of versions per unit that go with the chosen metadata ops."""
     low = dict(state.floor)
@@ -243,7 +241,7 @@ def version_bounds(
             if op.growth is Growth.CUT:
                 _bound_cut(state, op, included, model, low, high)
             elif included and op.growth is not Growth.STRETCH:
-                _bound_growth(state, op, model, unit, low)
+                _bound_growth(state, op, model, low)
         elif included and isinstance(op, Rename) and op.replaced is not None:
             if model.replace_flushes:
                 for key, versions in state.writes.items():
@@ -279,41 +277,11 @@ def _bound_cut(
 
 
 def _bound_growth(
-    state: OrderedState, grown: SizeSet, model: Model, unit: int, low: dict[UnitKey, int]
+    state: OrderedState, grown: SizeSet, model: Model, low: dict[UnitKey, int]
 ) -> None:
     if model.data is Data.FREE:
         return
     for key, versions in state.writes.items():
-        if key[0] != grown.inode:
-            continue
-        if model.data is Data.BEFORE_SIZE:
+        if key[0] == grown.inode:
             of_this_call = [n for n, write in enumerate(versions, 1) if write.call == grown.call]
             _raise(low, key, max(of_this_call, default=0))
-            continue
-        start = key[1] * unit
-        block = start // BLOCK_BYTES * BLOCK_BYTES
-        if start < grown.size and block + BLOCK_BYTES > grown.before:
-            _raise(low, key, _allocating(state, key, grown, block, unit))
-
-
-def _allocating(
-    state: OrderedState, key: UnitKey, grown: SizeSet, block: int, unit: int
-) -> int:
-    """How many versions of a unit there must be for its block to be allocated."""
-    if grown.index not in state.unallocated:
-        return 0
-    first = min(
-        (
-            write.call
-            for other, versions in state.writes.items()
-            if other[0] == key[0] and block <= other[1] * unit < block + BLOCK_BYTES
-            for write in versions
-            if not write.zeroing and write.index > _freed_before(versions, grown.index)
-        ),
-        default=0,
-    )
-    return sum(write.call <= first for write in state.writes[key])
-
-
-def _freed_before(versions: list[UnitWrite], index: int) -> int:
-    return max((w.index for w in versions if w.freed and w.index < index), default=-1)

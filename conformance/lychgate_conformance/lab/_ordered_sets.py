@@ -27,7 +27,7 @@ def ordered_set(
     families: dict[object, Family] = {}
     choices = total = 0
     for chosen in legal_sets(state, model):
-        low, high = version_bounds(state, chosen, model, disk.unit)
+        low, high = version_bounds(state, chosen, model)
         if any(low[key] > high.get(key, 0) for key in low):
             continue
         entries, sizes = settle(disk, state, chosen)
