@@ -1,0 +1,12 @@
+"""Black-box crash exploration: any adapter, any language, unchanged, through strace.
+
+    _strace      start a command under strace; parse what it says, call by call
+    _processes   who has which descriptor and which directory: fork, exec, dup, close
+    _effects, _bytes, _calls   what each call does to the store's files, in micro-ops of the lab
+    _record      a whole recording, with acknowledgements in place, checked against the files
+    _traced      adapters under strace
+
+The enumeration of images is the crash lab's, the oracle is the suite's. What a recording cannot
+explain (a call that is not understood, a writable shared mapping) is NOT MEASURED, never a pass:
+at the end of a recording the files that it predicts are compared with those that there are.
+"""

@@ -1,0 +1,226 @@
+"""A recording: what a process tree did to the files of one directory, with its acknowledgements.
+
+Rules of this file
+  * Calls are applied when they were left, in the order of their times. A sync counts from its
+    entry when the same file changed while it ran: it need not cover what came in between.
+  * A line on an adapter's standard output is an acknowledgement; it stands in the log where the
+    write that completed it was left.
+  * At the end the predicted files are compared with the real ones. A difference means that
+    something changed them that was not seen, and that the recording is worth nothing.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from lychgate_conformance.blackbox._calls import MUTATING, apply
+from lychgate_conformance.blackbox._effects import SHARED_MEMORY, Effects
+from lychgate_conformance.blackbox._processes import Processes
+from lychgate_conformance.blackbox._strace import (
+    Call,
+    Event,
+    Gone,
+    TraceError,
+    bytes_of,
+    descriptor_of,
+    parse,
+    path_of,
+    vectors_of,
+)
+from lychgate_conformance.lab._disk import Machine
+from lychgate_conformance.lab._image import DIRECTORY, Content, Image, Symlink, cached_image
+from lychgate_conformance.lab._image import image_of
+from lychgate_conformance.lab._micro import Recorder
+
+
+class Unexplained(Exception):
+    """The files are not those that the recording predicts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One call that changed the world, and the log's length before and after it."""
+
+    call: Call
+    begin: int
+    end: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Spoken:
+    """A line that an adapter has said, and the log's length at that moment."""
+
+    adapter: int
+    line: bytes
+    at: int
+
+
+@dataclass(slots=True)
+class Recording:
+    """What happened to a world."""
+
+    disk: Recorder
+    steps: list[Step] = field(default_factory=list)
+    spoken: list[Spoken] = field(default_factory=list)
+    calls: int = 0
+
+    def step_of(self, index: int) -> Step | None:
+        """The call that a micro-op came from."""
+        return next((it for it in self.steps if it.begin <= index < it.end), None)
+
+
+def read_trace(path: Path) -> list[Event]:
+    """The events of one strace's output."""
+    with path.open(encoding="ascii", errors="strict") as lines:
+        return list(parse(lines))
+
+
+def record(
+    events: Sequence[Event], world: Path, start: Image, stdouts: Sequence[str], directory: str
+) -> Recording:
+    """Apply a trace to the image that the world had at first.
+
+    `stdouts` are the adapters' standard outputs as strace names them (`pipe:[123]`), `directory`
+    is where they were started. NotUnderstood, TraceError or Unexplained when it cannot be done.
+    """
+    processes = Processes(events, directory)
+    effects = Effects(Machine(start), str(world), processes)
+    found = Recording(effects.disk)
+    rests = [b""] * len(stdouts)
+    for event in _in_order(events):
+        if isinstance(event, Gone):
+            processes.gone(event.pid)
+            continue
+        if not isinstance(event, Call):
+            continue
+        if event.name in ("write", "writev") and event.worked:
+            where = descriptor_of(event.args[0]).path
+            if where in stdouts:
+                _said(found, stdouts.index(where), rests, event)
+                continue
+        begin = len(effects.disk.log)
+        text = _text(event, effects) if event.name in MUTATING and event.worked else ""
+        apply(effects, event)
+        found.calls += 1
+        end = len(effects.disk.log)
+        if end > begin:
+            found.steps.append(Step(event, begin, end, text))
+    _compare(effects, world)
+    return found
+
+
+def _said(found: Recording, adapter: int, rests: list[bytes], call: Call) -> None:
+    data = vectors_of(call.args[1]) if call.name == "writev" else bytes_of(call.args[1])
+    *lines, rests[adapter] = (rests[adapter] + data[: call.result]).split(b"\n")
+    for line in lines:
+        found.spoken.append(Spoken(adapter, line, len(found.disk.log)))
+        found.disk.ack((adapter, len(found.spoken) - 1))
+
+
+_SYNCS = ("fsync", "fdatasync", "sync", "syncfs")
+
+
+def _in_order(events: Sequence[Event]) -> list[Event]:
+    """Events by the moment of their effect; a sync that was overtaken, at its entry."""
+    ordered = sorted(events, key=lambda it: it.left)
+    changed: dict[str, list[int]] = {}
+    for event in ordered:
+        if isinstance(event, Call) and event.name in _WRITES and event.worked:
+            changed.setdefault(descriptor_of(event.args[0]).path, []).append(event.left)
+
+    def moment(event: Event) -> int:
+        if isinstance(event, Call) and event.name in _SYNCS and event.args:
+            path = descriptor_of(event.args[0]).path
+            if any(event.entered < it < event.left for it in changed.get(path, ())):
+                return event.entered
+        return event.left
+
+    return sorted(ordered, key=moment)
+
+
+_WRITES = ("write", "writev", "pwrite64", "pwritev", "pwritev2", "ftruncate")
+
+
+def _text(call: Call, effects: Effects) -> str:
+    """A call for people: its name, files relative to the world, sizes instead of bytes."""
+    words = []
+    for arg in call.args:
+        if arg.startswith('"'):
+            try:
+                text = path_of(arg)
+            except TraceError:
+                text = arg[:40]
+            inside = effects.inside(text)
+            is_path = "write" not in call.name
+            words.append((inside or text) if is_path else f"{len(bytes_of(arg))} bytes")
+        elif "<" in arg and not arg.startswith("["):
+            where = descriptor_of(arg)
+            if where.number < 0:  # the working directory says nothing about a path below the world
+                continue
+            words.append(effects.inside(where.path) or where.path or str(where.number))
+        elif not arg.startswith("["):
+            words.append(arg)
+    shown = "" if call.result in (0, None) else f" = {call.result}"
+    return f"{call.name}({', '.join(words)}){shown}"
+
+
+# --- the real files -----------------------------------------------------------------------------
+
+
+def snapshot(world: Path) -> Image:
+    """The image of a real directory. Only files, directories and symlinks."""
+    contents: dict[str, Content] = {}
+    inodes: dict[tuple[int, int], list[str]] = {}
+    todo = [""]
+    while todo:
+        prefix = todo.pop()
+        with os.scandir(world / prefix) as entries:
+            for entry in entries:
+                path = f"{prefix}{entry.name}"
+                if entry.is_symlink():
+                    contents[path] = Symlink(os.readlink(entry.path))
+                elif entry.is_dir():
+                    contents[path] = DIRECTORY
+                    todo.append(f"{path}/")
+                else:
+                    contents[path] = Path(entry.path).read_bytes()
+                    status = entry.stat(follow_symlinks=False)
+                    inodes.setdefault((status.st_dev, status.st_ino), []).append(path)
+    image = image_of(contents)
+    places = {path: place for place, path in enumerate(image.paths)}
+    groups = sorted(
+        tuple(sorted(places[path] for path in paths))
+        for paths in inodes.values()
+        if len(paths) > 1
+    )
+    return Image(image.paths, image.contents, tuple(groups))
+
+
+def without_memory(image: Image) -> Image:
+    """The image without SQLite's shared memory: absent is one of its legal states."""
+    if not any(path.endswith(SHARED_MEMORY) for path in image.paths):
+        return image
+    kept = {p: c for p, c in zip(image.paths, image.contents, strict=True)
+            if not p.endswith(SHARED_MEMORY)}
+    return image_of(kept)
+
+
+def _compare(effects: Effects, world: Path) -> None:
+    predicted, real = without_memory(cached_image(effects.disk)), without_memory(snapshot(world))
+    if predicted == real:
+        return
+    for path in sorted({*predicted.paths, *real.paths}):
+        ours, theirs = predicted.get(path), real.get(path)
+        if ours != theirs:
+            raise Unexplained(f"{path}: {_shown(theirs)}, and by its calls {_shown(ours)}")
+    raise Unexplained("hard links are not as the calls have made them")
+
+
+def _shown(content: Content | None) -> str:
+    if content is None:
+        return "nothing"
+    return f"{len(content)} bytes" if isinstance(content, bytes) else repr(content)
