@@ -102,10 +102,11 @@ def all_cases() -> tuple[Case, ...]:
 
 @functools.cache
 def suite_digest() -> str:
-    """SHA-256 over the source of this package: which suite said so."""
+    """SHA-256 over the source and schemas of this package: which suite said so."""
     root = Path(__file__).parent
     digest = hashlib.sha256()
-    for path in sorted(root.rglob("*.py"), key=lambda it: it.relative_to(root).as_posix()):
+    files = [*root.rglob("*.py"), *root.rglob("*.json")]
+    for path in sorted(files, key=lambda it: it.relative_to(root).as_posix()):
         digest.update(path.relative_to(root).as_posix().encode() + b"\0")
         digest.update(path.read_bytes() + b"\0")
     return digest.hexdigest()

@@ -16,6 +16,25 @@ def expect(condition: bool, message: str) -> None:
         raise Failed(message)
 
 
+def expect_value(what: str, got: object, wanted: object, exact: bool) -> None:
+    """A stored value came back. Not `exact`: numbers are as good as a double keeps them."""
+    if exact:
+        expect_equal(what, got, wanted)
+    else:
+        expect_equal(what, _rounded(got), _rounded(wanted))
+
+
+def _rounded(value: object) -> object:
+    """Every number as a double, at any depth."""
+    if isinstance(value, dict):
+        return {key: _rounded(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_rounded(item) for item in value]
+    if isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    return value
+
+
 def expect_equal(what: str, got: object, wanted: object) -> None:
     """Equal, and of equal types where JSON tells them apart (True is not 1)."""
     if not same(got, wanted):

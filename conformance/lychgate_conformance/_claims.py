@@ -57,6 +57,9 @@ class Claims:
     any_text: bool = True
     """Text of any kind is stored, not refused: NUL, newline, lone surrogates, 16 MB (D25)."""
 
+    exact_numbers: bool = True
+    """Every JSON number comes back as it was: integers beyond 2**53, and 1.0 is not 1 (D30)."""
+
     uses_path: bool = False
     """Keeps its state in files below `path` whose names begin with `prefix`, and nowhere else."""
 
@@ -75,6 +78,8 @@ _WORDS = {
 
 STORE = Claims()
 DISK = Claims(survives_host_crash=True, uses_path=True, disk_layout=True)
+STDIO = Claims(multi_thread=False, fork_safe=False)
+"""An adapter's: what its protocol cannot try is not taken for granted."""
 NIL = Claims(
     stores=False,
     survives_restart=False,
@@ -85,6 +90,7 @@ NIL = Claims(
     fork_safe=False,
     caller_ids=False,
     any_text=False,
+    exact_numbers=False,
 )
 
 _NAMES = tuple(field.name for field in fields(Claims))

@@ -12,18 +12,17 @@ Rules
 from __future__ import annotations
 
 import os
-import selectors
-import signal
 import subprocess
 import sys
-import tempfile
 import time
+from functools import partial
 from typing import Protocol
 
 from lychgate_conformance._nursery import Nursery, python_path
+from lychgate_conformance._pipes import Pipes, Process
 from lychgate_conformance._resolve import Factory
 from lychgate_conformance._server import Server
-from lychgate_conformance._verdict import AdapterFault, BackendDied, Inconclusive
+from lychgate_conformance._verdict import AdapterFault, BackendDied
 from lychgate_conformance._wire import Json, dump_line, load_line
 
 START_LIMIT_S = 60.0
@@ -38,6 +37,9 @@ class Host(Protocol):
     def end(self) -> None:
         """Nothing of this host is left when this returns."""
 
+    def errors(self) -> str:
+        """The end of what its process has written to standard error."""
+
 
 class LocalHost:
     """A server in this process: a hanging call hangs us, and coverage sees the backend."""
@@ -51,17 +53,33 @@ class LocalHost:
     def end(self) -> None:
         self._server.answer({"do": "reset"})
 
+    def errors(self) -> str:
+        return ""
 
-class Process(Protocol):
-    """What a host needs of a process: `subprocess.Popen` has it, and `NurseryProcess`."""
 
-    pid: int
+class KillableHost(Host, Protocol):
+    """A server in a process of its own, which may be killed, and asked ahead of its answers."""
 
-    def poll(self) -> int | None: ...
+    @property
+    def pid(self) -> int: ...
 
-    def kill(self) -> None: ...
+    def send(self, request: Json) -> None:
+        """Queue a request; it is written as replies are waited for, and at once where it fits."""
 
-    def wait(self, timeout: float | None = None) -> int: ...
+    def take(self, limit_s: float) -> Json:
+        """The next reply."""
+
+    def has_reply(self) -> bool:
+        """Whether the next reply has arrived already."""
+
+    def drain(self, limit_s: float = 10.0) -> list[Json]:
+        """After a kill: the replies that had been written."""
+
+    def kill(self) -> None:
+        """SIGKILL, and wait until it is gone. What it had answered can still be taken."""
+
+    def exit(self, limit_s: float) -> None:
+        """End by the ordinary way of a program, without closing a backend."""
 
 
 class ProcessHost:
@@ -69,30 +87,14 @@ class ProcessHost:
 
     def __init__(self, spec: str, nursery: Nursery | None = None) -> None:
         self.spec = spec
-        self._errors = tempfile.TemporaryFile()
-        requests, self._in = os.pipe()
-        self._out, replies = os.pipe()
-        try:
-            if nursery is None:
-                self._process: Process = _start(spec, requests, replies, self._errors.fileno())
-            else:
-                self._process = nursery.start(spec, requests, replies, self._errors.fileno())
-        finally:
-            os.close(requests)
-            os.close(replies)
-        os.set_blocking(self._in, False)
-        os.set_blocking(self._out, False)
-        self._to_write = bytearray()
-        self._buffer = bytearray()
-        self._searched = 0
+        self._pipes = Pipes(partial(_start if nursery is None else nursery.start, spec))
         self._asked = 0
         self._answered = 0
         self._greeted = False
-        self._ended = False
 
     @property
     def pid(self) -> int:
-        return self._process.pid
+        return self._pipes.process.pid
 
     @property
     def unanswered(self) -> int:
@@ -105,30 +107,24 @@ class ProcessHost:
         return self.take(limit_s)
 
     def send(self, request: Json) -> None:
-        """Queue a request; it is written as replies are waited for, and at once where it fits."""
         self._asked += 1
-        self._to_write += dump_line({**request, "n": self._asked})
-        self._write_some()
+        self._pipes.write(dump_line({**request, "n": self._asked}))
 
     def take(self, limit_s: float) -> Json:
-        """The next reply."""
         deadline = time.monotonic() + limit_s
         if not self._greeted:
             self._greet(time.monotonic() + max(limit_s, START_LIMIT_S))
         reply = self._next(deadline)
         if reply is None:
-            raise BackendDied(f"the process that held the backend ended: {self.last_words()}")
+            words = self._pipes.last_words()
+            raise BackendDied(f"the process that held the backend ended: {words}")
         return reply
 
     def has_reply(self) -> bool:
-        """Whether the next reply has arrived already."""
-        self._write_some()
-        self._read_some()
-        return b"\n" in self._buffer
+        return self._pipes.has_line()
 
     def drain(self, limit_s: float = 10.0) -> list[Json]:
-        """After a kill: the replies that had been written."""
-        self._to_write.clear()
+        self._pipes.forget_unwritten()
         deadline = time.monotonic() + limit_s
         replies = []
         while (reply := self._next(deadline)) is not None:
@@ -136,57 +132,35 @@ class ProcessHost:
         return replies
 
     def kill(self) -> None:
-        """SIGKILL, and wait until it is gone. What it had answered can still be taken."""
-        self._process.kill()
-        self._process.wait()
+        self._pipes.kill()
 
     def exit(self, limit_s: float) -> None:
-        """End by the ordinary way of an interpreter, without closing a backend."""
         self.send({"do": "exit"})
         self._answered += 1  # by its end
         deadline = time.monotonic() + limit_s
         while self._next(deadline) is not None:
             continue
-        self._process.wait()
+        self._pipes.process.wait()
 
     def end(self) -> None:
-        if self._ended:
-            return
-        self._ended = True
-        if self._process.poll() is None:
-            self.kill()
-        os.close(self._in)
-        os.close(self._out)
-        self._errors.close()
+        self._pipes.close()
 
-    def last_words(self) -> str:
-        """How the process ended and the last line that it wrote to standard error."""
-        try:
-            code = self._process.wait(timeout=1.0)
-        except subprocess.TimeoutExpired:
-            return "its output closed"
-        if code < 0:
-            how = f"signal {signal.Signals(-code).name}"
-        else:
-            how = f"exit code {code}"
-        self._errors.seek(0)
-        lines = self._errors.read().decode("utf-8", "replace").strip().splitlines()
-        return f"{how}; {ascii(lines[-1])[:300]}" if lines else how
-
-    # --- pipes --------------------------------------------------------------------------------
+    def errors(self) -> str:
+        return self._pipes.errors()
 
     def _greet(self, deadline: float) -> None:
         self._greeted = True
-        line = self._next_line(deadline)
+        line = self._pipes.next_line(deadline)
         if line is None:
-            raise AdapterFault(f"no process can be started for {self.spec}: {self.last_words()}")
+            words = self._pipes.last_words()
+            raise AdapterFault(f"no process can be started for {self.spec}: {words}")
         hello = load_line(line)
         if "error" in hello:
             raise AdapterFault(hello["error"]["text"], hello["error"]["trace"])
 
     def _next(self, deadline: float) -> Json:
         """The next reply, None at the end of the output."""
-        line = self._next_line(deadline)
+        line = self._pipes.next_line(deadline)
         if line is None:
             return None
         reply = load_line(line)
@@ -195,51 +169,15 @@ class ProcessHost:
             return reply
         return self._next(deadline)
 
-    def _next_line(self, deadline: float) -> bytes | None:
-        with selectors.DefaultSelector() as selector:
-            selector.register(self._out, selectors.EVENT_READ)
-            writing = False
-            while True:
-                end = self._buffer.find(b"\n", self._searched)
-                if end >= 0:
-                    line = bytes(self._buffer[:end])
-                    del self._buffer[: end + 1]
-                    self._searched = 0
-                    return line
-                self._searched = len(self._buffer)
-                if bool(self._to_write) != writing:
-                    writing = not writing
-                    if writing:
-                        selector.register(self._in, selectors.EVENT_WRITE)
-                    else:
-                        selector.unregister(self._in)
-                left = deadline - time.monotonic()
-                if left <= 0:
-                    self.kill()
-                    raise Inconclusive("no answer from the backend within the time")
-                for key, _ in selector.select(left):
-                    if key.fd == self._in:
-                        self._write_some()
-                    elif not self._read_some():
-                        return None
 
-    def _read_some(self) -> bool:
-        try:
-            chunk = os.read(self._out, 1 << 20)
-        except BlockingIOError:
-            return True
-        self._buffer += chunk
-        return bool(chunk)
+class Hosts(Protocol):
+    """Gives out processes for the cases of one run."""
 
-    def _write_some(self) -> None:
-        try:
-            written = os.write(self._in, memoryview(self._to_write)[: 1 << 20])
-        except BlockingIOError:
-            return
-        except OSError:  # it died; reading will say so
-            self._to_write.clear()
-            return
-        del self._to_write[:written]
+    def take(self) -> KillableHost:
+        """A process that nobody has used yet."""
+
+    def end(self) -> None:
+        """Nothing that was started ahead is left."""
 
 
 class Pool:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from lychgate_conformance._case import LEVELS, Case, all_cases
-from lychgate_conformance._host import Host, Pool
+from lychgate_conformance._host import Host
 from lychgate_conformance._report import Report, Result
 from lychgate_conformance._stage import Stage
 from lychgate_conformance._store import CallError
@@ -68,7 +68,7 @@ class Runner:
         self.target = target
         self.options = options
         self._host: Host | None = None
-        self._pool = None if target.spec is None else Pool(target.spec)
+        self._pool = target.new_pool()
 
     def run_case(self, case: Case) -> Result:
         """The result of one case; never raises for what the backend does."""
@@ -126,8 +126,12 @@ class Runner:
     def _result(
         self, case: Case, verdict: Verdict, message: str, trace: str = "", seconds: float = 0.0
     ) -> Result:
-        options = ("--seed", str(self.options.seed), *self.options.replay_options)
-        words = ["lychgate", "conform", self.target.name, "--case", case.id, *options]
+        how = ("--case", case.id, "--seed", str(self.options.seed), *self.options.replay_options)
+        target = self.target.words
+        if self.target.command is None:
+            words = ["lychgate", "conform", *target, *how]
+        else:
+            words = ["lychgate", "conform", *how, *target]
         return Result(case, verdict, message, trace, seconds, tuple(words))
 
 

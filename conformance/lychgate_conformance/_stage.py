@@ -15,7 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from lychgate_conformance._claims import Claims
-from lychgate_conformance._host import Host, Pool, ProcessHost
+from lychgate_conformance._host import Host, Hosts, KillableHost
 from lychgate_conformance._store import Call, CallError, Store
 from lychgate_conformance._target import Target
 from lychgate_conformance._verdict import Inconclusive, NotMeasured
@@ -108,7 +108,7 @@ class Worker:
 class ProcessWorker(Worker):
     """A worker whose process is its own, and so can be killed."""
 
-    def __init__(self, host: ProcessHost, clock: Clock, path: Path) -> None:
+    def __init__(self, host: KillableHost, clock: Clock, path: Path) -> None:
         super().__init__(host, clock, path)
         self.process = host
 
@@ -167,7 +167,7 @@ class Stage:
         self,
         target: Target,
         host: Host,
-        pool: Pool | None,
+        pool: Hosts | None,
         base: str | None,
         seed: str,
         limit_s: float,
@@ -180,7 +180,7 @@ class Stage:
         self.path = self.root / "store"
         self.prefix = PREFIX
         self.here = Worker(host, self.clock, self.path)
-        self._processes: list[ProcessHost] = []
+        self._processes: list[KillableHost] = []
 
     def open(
         self,

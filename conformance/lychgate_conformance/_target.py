@@ -1,20 +1,23 @@
 """The backend under test: from what the user named to something that can be opened.
 
-`disk`, `nil`, or `package.module:factory` (`factory` may be dotted: a class method). Level 0 runs
-on one host, level 1 on many processes that load the same name; a factory that no other process can
-import is still good for level 0.
+`disk`, `nil`, `package.module:factory` (`factory` may be dotted: a class method), or a command that
+speaks the adapter protocol. Level 0 runs on one host, level 1 on many processes that load the same
+name or run the same command; a factory that no other process can import is still good for level 0.
 """
 
 from __future__ import annotations
 
+import shlex
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from lychgate_conformance import _claims
 from lychgate_conformance._claims import Claims
-from lychgate_conformance._host import Host, LocalHost, ProcessHost
+from lychgate_conformance._host import Host, Hosts, LocalHost, Pool, ProcessHost
 from lychgate_conformance._resolve import Factory, resolve
+from lychgate_conformance._session import Command
+from lychgate_conformance._stdio import StdioHost, StdioPool
 from lychgate_conformance._verdict import AdapterFault, BackendDied, Inconclusive, UsageError
 from lychgate_conformance._wire import Json
 
@@ -35,13 +38,50 @@ class Target:
     declared: bool
     """Whether it declares its claims; if not, it is judged by the plain contract."""
     type_name: str
+    command: Command | None = None
+    """The adapter's, where it is one; `spec` and `factory` are None then."""
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The end of a command line that names it."""
+        return (self.name,) if self.command is None else ("--", *self.command.words)
 
     def new_host(self) -> Host:
         """Where level 0 runs."""
+        if self.command is not None:
+            return StdioHost(self.command)
         if self.factory is not None:
             return LocalHost(self.factory)
         assert self.spec is not None, "a target has a name to load it by, or a factory"
         return ProcessHost(self.spec)
+
+    def new_pool(self) -> Hosts | None:
+        """Where level 1 runs; None when no other process can load it."""
+        if self.command is not None:
+            return StdioPool(self.command)
+        return None if self.spec is None else Pool(self.spec)
+
+
+def load_command(
+    command: Command, overrides: Mapping[str, object] | None = None, base: str | None = None
+) -> Target:
+    """The target for an adapter's command. AdapterFault when it cannot be tested at all."""
+    name = shlex.join(command.words)
+    host = StdioHost(command)
+    try:
+        about = _open_once(name, host, base)
+    finally:
+        host.end()
+    declared = _claims.merge(_claims.STDIO, about["claims"])
+    return Target(
+        name=name,
+        spec=None,
+        factory=None,
+        claims=_claims.merge(declared, overrides or {}),
+        declared=bool(about["claims"]),
+        type_name=about["type"],
+        command=command,
+    )
 
 
 def load_target(
@@ -92,12 +132,12 @@ def _open_once(name: str, host: Host, base: str | None) -> Json:
             for request in (
                 {
                     "do": "open",
-                    "handle": 0,
+                    "handle": 1,
                     "path": path,
                     "prefix": "deferred-",
                     "fsync_frequency": 0.5,
                 },
-                {"do": "describe", "handle": 0},
+                {"do": "describe", "handle": 1},
                 {"do": "reset"},
             ):
                 reply = host.ask(request, _OPEN_LIMIT_S)

@@ -267,4 +267,4 @@ def test_every_module_is_in_the_tour() -> None:
     assert not missing
 
 
-KINDS = frozenset({"python", "console", "wal", "dead", "names", "lock"})
+KINDS = frozenset({"python", "console", "protocol", "wal", "dead", "names", "lock"})

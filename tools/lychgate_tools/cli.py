@@ -23,6 +23,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "all": ("lychgate_tools.main_job", "the main job: the spec, then the disk and nil backends"),
     "check": ("lychgate_tools.check", "model-check the TLA+ spec and compare with its manifest"),
     "conform": ("lychgate_tools.conform", "try which promises a backend keeps"),
+    "smoke": ("lychgate_tools.smoke", "tell an adapter's faults from its backend's"),
+    "list": ("lychgate_tools.listing", "list the conformance cases and mutants"),
     "contracts": ("lychgate_tools.contracts", "explore the contracts of the plain functions"),
     "walk": ("lychgate_tools.walk.command", "take every edge of the state graphs on the engine"),
     "bench": ("lychgate_tools.bench", "measure the engine beside bare system calls, as ratios"),
@@ -71,6 +73,7 @@ def _run(arguments: list[str]) -> int:
     if named is not None and named not in COMMANDS:
         hint = nearest(named, COMMANDS) or f"; there are: {', '.join(sorted(COMMANDS))}"
         raise UserError(f"no command named {named!r}{hint}", ExitCode.USAGE)
+    arguments, adapter = _split(arguments)
     parser = build_parser(named)
     if named is None and not arguments:
         parser.print_help()
@@ -78,8 +81,20 @@ def _run(arguments: list[str]) -> int:
     args = parser.parse_args(arguments)
     if named is None:
         raise UserError("name a command (see lychgate --help)", ExitCode.USAGE)
+    if adapter is not None:
+        if "adapter" not in args:
+            raise UserError(f"lychgate {named} takes no `-- COMMAND`", ExitCode.USAGE)
+        args.adapter = adapter
     result: int = importlib.import_module(COMMANDS[named][0]).run(args)
     return result
+
+
+def _split(arguments: list[str]) -> tuple[list[str], list[str] | None]:
+    """What is ours, and the adapter's command after `--` for the commands that take one."""
+    if "--" not in arguments:
+        return arguments, None
+    at = arguments.index("--")
+    return arguments[:at], arguments[at + 1 :]
 
 
 def build_parser(named: str | None) -> argparse.ArgumentParser:

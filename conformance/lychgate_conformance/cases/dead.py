@@ -5,7 +5,14 @@ from __future__ import annotations
 import time
 
 from lychgate_conformance._case import case
-from lychgate_conformance._check import expect, expect_equal, expect_ids, expect_order, refused
+from lychgate_conformance._check import (
+    expect,
+    expect_equal,
+    expect_ids,
+    expect_order,
+    expect_value,
+    refused,
+)
 from lychgate_conformance._stage import Stage
 from lychgate_conformance._store import Store
 from lychgate_conformance._wire import ErrorText, Opaque
@@ -248,7 +255,8 @@ def any_context(stage: Stage) -> None:
         store.add_dead_task(f"job-{n}", value)
     found = {it.task_id: it.context for it in store.list_dead_tasks()}
     for n, value in enumerate(JSON_VALUES):
-        expect_equal("a context", found.get(f"job-{n}", "(missing)"), value)
+        exact = stage.claims.exact_numbers
+        expect_value("a context", found.get(f"job-{n}", "(missing)"), value, exact)
 
 
 @case(

@@ -1,0 +1,18 @@
+"""Example adapters: each a small program that speaks the protocol of docs/protocol.md.
+
+    python_adapter.py   any Python object with the seven methods, by `module:factory`
+    log_store.py        a store for it: one append-only log
+    node_adapter.mjs    the same kind of store in Node.js
+    ruby_adapter.rb     … in Ruby
+    c_adapter.c         … in C: cc -O2 -o c_adapter c_adapter.c
+
+They are there to be read and copied, and use nothing of this package. Each log is one JSON line per
+change, fsynced before the answer; what is left of a line after a kill is cut off before the next.
+They never shrink their log and make no promise about host crashes.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+HOME = Path(__file__).parent

@@ -1,0 +1,70 @@
+"""The example adapters keep what they claim, over stdio, under the ids that every target has."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from conformance.languages import LANGUAGES, adapter, python_adapter
+from lychgate_conformance import Options, Report, Verdict, all_cases, run
+from lychgate_conformance._target import load_command
+
+QUIET = (Verdict.PASS, Verdict.NOT_CLAIMED)
+SLOW = ("L0-ROT", "L0-TEXT-008", "L0-TEXT-009", "L0-DEAD-018", "L0-ADD-003", "L0-DEAD-025")
+"""Large or long cases: one language is enough."""
+
+
+def trouble(report: Report) -> list[str]:
+    return [f"{it.case.id}: {it.message}" for it in report.results if it.verdict not in QUIET]
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("level", [0, 1])
+def test_example_keeps_its_claims(language: str, level: int, tmp_path: Path) -> None:
+    """D2, D12, D16, D17, D25, D26, W3, W4, W8: levels 0 and 1, in every language."""
+    slow = () if language == "c" else SLOW
+    ids = tuple(it.id for it in all_cases() if it.level == level and not it.id.startswith(slow))
+    report = run(load_command(adapter(language, tmp_path)), Options(case_ids=ids))
+    assert trouble(report) == []
+    passed = sum(it.verdict is Verdict.PASS for it in report.results)
+    assert passed >= (50 if level == 0 else 15)
+
+
+DISK = ("survives_host_crash=yes", "uses_path=yes", "disk_layout=yes", "multi_thread=yes")
+
+
+def test_the_engine_over_stdio() -> None:
+    """W2, W14, D15, D27: owners, working directories, umasks and threads in an adapter."""
+    ids = (
+        *("L0-FILE-001", "L0-FILE-003", "L0-FILE-008", "L0-FILE-011", "L0-SEQ-003", "L0-OPT-001"),
+        *("L1-OWN-002", "L1-OWN-007", "L1-THR-001", "L1-THR-004", "L1-MEM-001", "L1-RACE-009"),
+    )
+    report = run(load_command(python_adapter("lychgate:Disk", *DISK)), Options(case_ids=ids))
+    assert trouble(report) == []
+    assert all(it.verdict is Verdict.PASS for it in report.results)
+
+
+def test_what_the_protocol_cannot_do_is_not_measured() -> None:
+    """D23: an adapter cannot be told to fork; claimed and not tried is never a pass."""
+    target = load_command(python_adapter("lychgate:Disk", *DISK, "fork_safe=yes"))
+    ids = ("L1-FORK-001", "L1-FORK-006")
+    report = run(target, Options(case_ids=ids))
+    assert [it.verdict for it in report.results] == [Verdict.NOT_MEASURED] * 2
+    assert report.exit_code == 2
+
+
+MUTANTS = {
+    "lychgate_conformance.mutants.tasks:FirstWins": "L0-ADD-005",
+    "lychgate_conformance.mutants.dead:NewestFirst": "L0-DEAD-005",
+}
+
+
+@pytest.mark.parametrize("spec", MUTANTS)
+def test_a_fault_of_a_backend_shows_over_stdio_as_well(spec: str) -> None:
+    """U2, D16: the same id fails, and its replay names the adapter's command."""
+    report = run(load_command(python_adapter(spec)), Options(case_ids=(MUTANTS[spec],)))
+    (result,) = report.results
+    assert result.verdict is Verdict.FAIL
+    assert result.replay[:4] == ("lychgate", "conform", "--case", MUTANTS[spec])
+    assert result.replay[result.replay.index("--") + 1 :][-1] == spec
