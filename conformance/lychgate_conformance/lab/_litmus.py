@@ -18,7 +18,7 @@ Rules of this file
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from itertools import groupby
 
@@ -213,16 +213,17 @@ def states(text: str) -> set[str]:
     return {state.strip() for state in text.split("|")}
 
 
-def outside(real: Image, allowed: Sequence[Image], model: Model) -> bool:
-    """Whether a real state is none of the allowed ones; garbage in those matches any bytes."""
+def outside(real: Image, allowed: Collection[Image], model: Model) -> bool:
+    """Whether a real state is none of those that the model allows."""
     if real in allowed:
         return False
-    if GARBAGE not in model.fills:
-        return True
-    return not any(_matches(real, image) for image in allowed)
+    return GARBAGE not in model.fills or not any(matches(real, one, model) for one in allowed)
 
 
-def _matches(real: Image, image: Image) -> bool:
+def matches(real: Image, image: Image, model: Model) -> bool:
+    """Whether a real state is this one of the model's; its garbage stands for any bytes."""
+    if real == image or GARBAGE not in model.fills:
+        return real == image
     if (real.paths, real.groups) != (image.paths, image.groups):
         return False
     pairs: Iterator[tuple[Content, Content]] = zip(real.contents, image.contents, strict=True)

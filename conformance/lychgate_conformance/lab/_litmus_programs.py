@@ -193,8 +193,12 @@ _BY_HAND = [
         | {
             EXT4: "dlq=4096a wal=1w | dlq=4096a+100b wal=1w | dlq=4096a | dlq=4096a+100b "
             "| dlq=4096a+100. wal=1w | dlq=4096a+100.",
+            WRITEBACK: "dlq=4096a wal=1w | dlq=4096a+100b wal=1w | dlq=4096a | dlq=4096a+100b "
+            "| dlq=4096a+100. wal=1w | dlq=4096a+100. | dlq=4096a+100~ wal=1w | dlq=4096a+100~ "
+            "| dlq=4096a wal=1~ | dlq=4096a+100b wal=1~ | dlq=4096a+100. wal=1~ "
+            "| dlq=4096a+100~ wal=1~",
         },
-        {EXT4: "dlq=4096a | dlq=4096a+100.", XFS: "dlq=4096a", BTRFS: "dlq=4096a"},
+        {WRITEBACK: "dlq=4096a wal=1~", EXT4: "dlq=4096a | dlq=4096a+100.", XFS: "dlq=4096a", BTRFS: "dlq=4096a"},
     ),
     Litmus(
         "overwrite-end-then-front",

@@ -58,6 +58,8 @@ class Model:
     atomic_rename: bool = True
     split_cross_rename: bool = False
     """Whether a rename between directories is two independent steps."""
+    frees_early: bool = False
+    """Whether others may write to a freed block before it is durable that it was freed."""
     replace_flushes: bool = False
     """Whether a rename over an existing name waits for the bytes of what it moves."""
     fills: tuple[bytes, ...] = (NUL,)
@@ -85,6 +87,7 @@ MODELS: dict[str, Model] = {
             Order.JOURNAL,
             Data.FREE,
             zero_before_cut=False,
+            frees_early=True,
             fills=(NUL, GARBAGE),
         ),
         Model("xfs", Order.DEPENDENCY, Data.BEFORE_SIZE, growth_in_floats=True),

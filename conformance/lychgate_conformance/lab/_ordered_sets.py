@@ -15,8 +15,15 @@ from lychgate_conformance.lab._family import (
     fixed_slot,
     trees,
 )
-from lychgate_conformance.lab._micro import Kind, Recorder, Rename, SizeSet
-from lychgate_conformance.lab._models import Model, Order
+from lychgate_conformance.lab._micro import (
+    BLOCK_BYTES,
+    Growth,
+    Kind,
+    Recorder,
+    Rename,
+    SizeSet,
+)
+from lychgate_conformance.lab._models import GARBAGE, Model, Order
 from lychgate_conformance.lab._ordered import OrderedState, UnitKey, version_bounds
 
 
@@ -26,11 +33,13 @@ def ordered_set(
     """All images of a crash under a model that orders things; None when there are too many."""
     families: dict[object, Family] = {}
     choices = total = 0
+    unnamed = _unnamed(disk, state) if model.frees_early else set()
     for chosen in legal_sets(state, model):
         low, high = version_bounds(state, chosen, model)
         if any(low[key] > high.get(key, 0) for key in low):
             continue
         entries, sizes = settle(disk, state, chosen)
+        reused = _reused(state, chosen, unnamed) if model.frees_early else {}
         slots: dict[int, Slot] = {}
         count = 1
         for tree in trees({n: [found] for n, found in entries.items()}, disk.nodes):
@@ -41,6 +50,8 @@ def ordered_set(
                     if _too_many(bounds, limits):
                         return None
                     variants = _variants(disk, state, inode, sizes[inode], bounds, model)
+                    if inode in reused:
+                        _overwrite(variants, reused[inode])
                     count *= variants.choices
                     fixed = Slot(tuple(variants.whole), variants.whole)
                 slots[inode] = fixed
@@ -133,6 +144,34 @@ def _variants(
             for raw in raws(disk, state, inode, dict(zip(numbers, counts, strict=True)), fill):
                 found.add(raw, (size,), fill, False)
     return found
+
+
+# --- blocks of others ---------------------------------------------------------------------------
+
+
+def _unnamed(disk: Recorder, state: OrderedState) -> set[int]:
+    """Inodes that have lost their last name: their blocks are free."""
+    entries, _ = settle(disk, state, set(range(len(state.meta))) - state.lost)
+    named = {inode for names in entries.values() for inode in names.values()}
+    return {number for number, node in disk.nodes.items() if node.kind is Kind.FILE} - named
+
+
+def _reused(state: OrderedState, chosen: set[int], unnamed: set[int]) -> dict[int, int]:
+    """Files that come back after they were removed or cut, and from where on their blocks may have
+    been given to others meanwhile."""
+    found: dict[int, int] = dict.fromkeys(unnamed, 0)
+    for position, op in enumerate(state.meta):
+        if position not in chosen and isinstance(op, SizeSet) and op.growth is Growth.CUT:
+            start = -(-op.size // BLOCK_BYTES) * BLOCK_BYTES
+            found[op.inode] = min(start, found.get(op.inode, start))
+    return found
+
+
+def _overwrite(variants: Variants, start: int) -> None:
+    """Add what the states are when others have written to the blocks from `start` on."""
+    for content in list(variants.whole):
+        if isinstance(content, bytes) and len(content) > start:
+            variants.add(content[:start], (len(content),), GARBAGE, False)
 
 
 def raws(
