@@ -27,6 +27,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "list": ("lychgate_tools.listing", "list the conformance cases and mutants"),
     "contracts": ("lychgate_tools.contracts", "explore the contracts of the plain functions"),
     "walk": ("lychgate_tools.walk.command", "take every edge of the state graphs on the engine"),
+    "trace": ("lychgate_tools.trace.command", "record traces of the engine and check them by TLC"),
     "bench": ("lychgate_tools.bench", "measure the engine beside bare system calls, as ratios"),
     "doctor": ("lychgate_tools.doctor", "say whether a directory can keep the promises"),
 }
