@@ -89,6 +89,14 @@ SettleDead(is) ==
   /\ dead' = [i \in Ids |-> IF i \in is THEN Firm(dead[i]) ELSE dead[i]]
   /\ UNCHANGED <<task, owed>>
 
+\* What one transaction of a database does: several of these at once, durable when they show.
+Transact(adds, moves, removes) ==
+  /\ adds \cap (moves \cup removes) = {} /\ moves \cap removes = {}
+  /\ task' = [i \in Ids |-> IF i \in adds THEN Firm(Put(task[i]))
+                           ELSE IF i \in moves \cup removes THEN Firm(Cut(task[i])) ELSE task[i]]
+  /\ dead' = [i \in Ids |-> IF i \in moves THEN Firm(Put(dead[i])) ELSE dead[i]]
+  /\ owed' = (owed \cup adds \cup moves) \ {i \in removes : dead[i].disk # {TRUE}}
+
 \* Each entry becomes one of the things that it may become.
 Found(b) == [now |-> b, disk |-> {b}]
 HostCrash ==
@@ -102,6 +110,7 @@ Next ==
   \/ \E i \in Ids : AddTask(i) \/ RemoveTask(i) \/ TryDead(i) \/ AddDead(i)
   \/ \E is \in SUBSET Ids : DropDead(is) \/ SettleDead(is)
   \/ \E is, vouched \in SUBSET Ids : Sync(is, vouched)
+  \/ \E adds, moves, removes \in SUBSET Ids : Transact(adds, moves, removes)
   \/ HostCrash
 
 Spec == Init /\ [][Next]_vars
