@@ -6,10 +6,13 @@ a mutant backend that it is shown to fail on. The parts, in the order in which t
 
     _verdict, _claims, _wire    words: verdicts, claims, values on a wire
     _server, _child, _host      where backend objects live: in this process or in one of our own
+    _schema, _session, _stdio   … or behind an adapter in any language: docs/protocol.md
     _store, _stage              what a case holds in its hands
     _oracle                     what acknowledged and unfinished calls allow to be seen
     _case, cases/               the promises
     _target, _runner, _report   one run, and what is said about it
+    _html, _junit, _verify      the report for other readers, and whether it agrees with itself
+    _smoke, adapters/           an adapter's own faults; examples of adapters
     plugin, _pytest_items       the same run under pytest
     _control, mutants/          the suite's own proof: a backend that is right, others that are not
 

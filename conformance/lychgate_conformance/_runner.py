@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 
 from lychgate_conformance._case import LEVELS, Case, all_cases
+from lychgate_conformance._claims import as_mapping, merge
 from lychgate_conformance._host import Host
-from lychgate_conformance._report import Report, Result
-from lychgate_conformance._stage import Stage
+from lychgate_conformance._report import Report, Result, Understated
+from lychgate_conformance._stage import CALL_LIMIT_S, Clock, Stage
 from lychgate_conformance._store import CallError
 from lychgate_conformance._target import Target
 from lychgate_conformance._verdict import (
@@ -45,6 +46,14 @@ class Options:
     """Where the files go; None: the system's temporary directory."""
     replay_options: tuple[str, ...] = ()
     """What a replay command needs besides case and seed, such as overridden claims."""
+    call_limit_s: float = CALL_LIMIT_S
+    """How long one call may take; longer is inconclusive."""
+    budget_s: float | None = None
+    """After this many seconds no further case is begun."""
+    expected: Mapping[str, str] = field(default_factory=dict)
+    """Case id: why it is known to fail."""
+    probe: bool = False
+    """Try claims that are lower than they could be, once the cases are done."""
 
 
 def select(options: Options) -> list[Case]:
@@ -77,16 +86,17 @@ class Runner:
         if (unmet := case.unmet(self.target.claims)) is not None:
             return self._result(case, Verdict.NOT_CLAIMED, unmet)
         begun = time.monotonic()
-        verdict, message, trace = self._try(case)
-        return self._result(case, verdict, message, trace, time.monotonic() - begun)
+        verdict, message, trace, stderr = self._try(case)
+        return self._result(case, verdict, message, trace, stderr, time.monotonic() - begun)
 
-    def _try(self, case: Case) -> tuple[Verdict, str, str]:
+    def _try(self, case: Case) -> tuple[Verdict, str, str, str]:
         if self._host is None:
             self._host = self.target.new_host()
         seed = f"{self.options.seed}:{case.id}"
         base = self.options.path
-        stage = Stage(self.target, self._host, self._pool, base, seed, case.limit_s)
-        verdict, message, trace = Verdict.HARNESS_ERROR, "", ""
+        clock = Clock(case.limit_s, self.options.call_limit_s)
+        stage = Stage(self.target, self._host, self._pool, base, seed, clock)
+        verdict, message, trace, stderr = Verdict.HARNESS_ERROR, "", "", ""
         try:
             case.function(stage)
             verdict = Verdict.PASS
@@ -100,8 +110,10 @@ class Runner:
             verdict, message = Verdict.HARNESS_ERROR, f"{type(error).__name__}: {error}"
             trace = traceback.format_exc()
         finally:
+            if verdict is not Verdict.PASS:
+                stderr = stage.errors()
             self._clear(stage, sound=verdict is Verdict.PASS)
-        return verdict, message, trace
+        return verdict, message, trace, stderr
 
     def _clear(self, stage: Stage, sound: bool) -> None:
         """Ends the stage; a host that saw trouble is not used again."""
@@ -123,8 +135,18 @@ class Runner:
         if self._pool is not None:
             self._pool.end()
 
+    def untried(self, case: Case, why: str) -> Result:
+        """The result of a case that is not begun any more."""
+        return self._result(case, Verdict.INCONCLUSIVE, f"not tried: {why}")
+
     def _result(
-        self, case: Case, verdict: Verdict, message: str, trace: str = "", seconds: float = 0.0
+        self,
+        case: Case,
+        verdict: Verdict,
+        message: str,
+        trace: str = "",
+        stderr: str = "",
+        seconds: float = 0.0,
     ) -> Result:
         how = ("--case", case.id, "--seed", str(self.options.seed), *self.options.replay_options)
         target = self.target.words
@@ -132,7 +154,34 @@ class Runner:
             words = ["lychgate", "conform", *target, *how]
         else:
             words = ["lychgate", "conform", *how, *target]
-        return Result(case, verdict, message, trace, seconds, tuple(words))
+        expected = self.options.expected.get(case.id)
+        return Result(case, verdict, message, trace, stderr, seconds, tuple(words), expected)
+
+
+class Patience:
+    """When to begin no further case: the budget is used up, or there is no use in going on."""
+
+    def __init__(self, budget_s: float | None) -> None:
+        self._budget_s = budget_s
+        self._begun = time.monotonic()
+        self._streak: list[Verdict] = []
+
+    def saw(self, verdict: Verdict) -> None:
+        if verdict not in (Verdict.NOT_CLAIMED, Verdict.SKIPPED, Verdict.NOT_MEASURED):
+            self._streak = [*self._streak[1 - STREAK :], verdict]
+
+    def end(self) -> str | None:
+        """Why to stop; None while there is reason to go on."""
+        if self._budget_s is not None and time.monotonic() - self._begun > self._budget_s:
+            return f"the budget of {self._budget_s:g} s is used up"
+        hopeless = (Verdict.HARNESS_ERROR, Verdict.INCONCLUSIVE)
+        if len(self._streak) == STREAK and all(it in hopeless for it in self._streak):
+            return f"{STREAK} cases in a row ended in harness errors or without an answer"
+        return None
+
+
+STREAK = 4
+"""After so many cases without a verdict on the backend nothing more is tried."""
 
 
 def run(target: Target, options: Options, progress: Progress | None = None) -> Report:
@@ -140,31 +189,73 @@ def run(target: Target, options: Options, progress: Progress | None = None) -> R
     cases = select(options)
     runner = Runner(target, options)
     results: list[Result] = []
+    understated: tuple[Understated, ...] = ()
+    patience = Patience(options.budget_s)
     complete = False
     begun = time.monotonic()
     try:
         for done, case in enumerate(cases):
+            if (why := patience.end()) is not None:
+                results.append(runner.untried(case, why))
+                continue
             if progress is not None:
                 progress(done, len(cases), case)
             results.append(runner.run_case(case))
+            patience.saw(results[-1].verdict)
         complete = True
+        if options.probe and patience.end() is None:
+            understated = probe(target, options)
     except KeyboardInterrupt:
         pass
     finally:
         runner.end()
-    return _report(target, options, results, complete, time.monotonic() - begun)
-
-
-def _report(
-    target: Target, options: Options, results: Sequence[Result], complete: bool, seconds: float
-) -> Report:
     return Report(
         backend=target.name,
         type_name=target.type_name,
+        command=target.command.words if target.command is not None else (),
         claims=target.claims,
         declared=target.declared,
         seed=options.seed,
+        levels=options.levels,
+        case_ids=options.case_ids,
+        expected=dict(options.expected),
+        understated=understated,
         results=tuple(results),
         complete=complete,
-        seconds=seconds,
+        seconds=time.monotonic() - begun,
     )
+
+
+_PROBES: dict[str, tuple[object, tuple[str, ...]]] = {
+    "survives_restart": (True, ("L1-OPEN-001", "L1-OPEN-002", "L1-OPEN-003")),
+    "survives_process_kill": (True, ("L1-KILL-001", "L1-KILL-002", "L1-KILL-003")),
+    "multi_process": (True, ("L1-RACE-001", "L1-RACE-002", "L1-RACE-005")),
+    "multi_thread": (True, ("L1-THR-001", "L1-THR-003", "L1-THR-004")),
+    "fork_safe": (True, ("L1-FORK-001", "L1-FORK-003", "L1-FORK-007")),
+    "caller_ids": (True, ("L0-ADD-002", "L0-ADD-005", "L0-REM-004")),
+    "list_order": ("file", ("L0-DEAD-005", "L0-DEAD-006")),
+    "any_text": (True, ("L0-TEXT-004", "L0-TEXT-006", "L0-TEXT-007")),
+    "exact_numbers": (True, ("L0-ADD-007", "L0-DEAD-020")),
+    "uses_path": (True, ("L0-FILE-001", "L0-FILE-002", "L0-ROT-003")),
+}
+"""Claim: the higher value, and cases that a backend passes only if it keeps that."""
+
+
+def probe(target: Target, options: Options) -> tuple[Understated, ...]:
+    """Claims that are lower than what the backend was seen to do."""
+    if not target.claims.stores:
+        return ()
+    found = []
+    for name, (value, ids) in _PROBES.items():
+        if as_mapping(target.claims)[name] == value:
+            continue
+        higher = replace(target, claims=merge(target.claims, {name: value}))
+        runner = Runner(higher, replace(options, skip={}, expected={}))
+        cases = {it.id: it for it in all_cases()}
+        try:
+            passed = all(runner.run_case(cases[it]).verdict is Verdict.PASS for it in ids)
+        finally:
+            runner.end()
+        if passed:
+            found.append(Understated(name, value, ids))
+    return tuple(found)

@@ -220,8 +220,9 @@ class Session:
     def _read(self, line: bytes) -> Reply:
         now = time.monotonic_ns()
         reply = self._message(line)
-        if not self._open:
-            raise self._finding("unrequested", f"{short(reply, 80)} answers no request")
+        if reply["id"] not in [request["id"] for request, _ in self._open]:
+            what = f"a reply to request {reply['id']}, which is not open"
+            raise self._finding("unrequested", what)
         request, sent = self._open[0]
         if reply["id"] != request["id"]:
             wanted = f"the oldest request without one is {request['id']} ({request['do']})"
@@ -323,9 +324,11 @@ class Session:
     def _watch(self) -> None:
         """Now and then: does the store fill the disk?"""
         now = time.monotonic()
-        if now - self._looked < 0.25:
-            return
-        self._looked = now
+        if now - self._looked >= 0.25:
+            self._looked = now
+            self._measure()
+
+    def _measure(self) -> None:
         for path in self._paths:
             if (size := _group.size_of(path)) > self.command.disk_bytes_max:
                 what = f"{size:,} bytes in {path}; the limit is {self.command.disk_bytes_max:,}"
@@ -339,6 +342,7 @@ class Session:
 
     def exit(self, limit_s: float) -> None:
         """The end of the input: the process ends by itself, and alone."""
+        self._measure()
         self._pipes.end_input()
         deadline = time.monotonic() + limit_s
         while self.group.poll() is None:

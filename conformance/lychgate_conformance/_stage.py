@@ -31,28 +31,29 @@ CALL_LIMIT_S = 30.0
 class Clock:
     """The time that a case has."""
 
-    def __init__(self, limit_s: float) -> None:
+    def __init__(self, limit_s: float, call_limit_s: float = CALL_LIMIT_S) -> None:
         self._end = time.monotonic() + limit_s
+        self._call_limit_s = call_limit_s
 
-    def left(self, at_most: float = CALL_LIMIT_S) -> float:
+    def left(self) -> float:
         """Seconds for the next wait; Inconclusive when the case has none left."""
         left = self._end - time.monotonic()
         if left <= 0:
             raise Inconclusive("the case did not end within its time")
-        return min(left, at_most)
+        return min(left, self._call_limit_s)
 
 
 class Worker:
     """Somebody who holds backend objects: the shared host, or a process of its own."""
 
     def __init__(self, host: Host, clock: Clock, path: Path) -> None:
-        self._host = host
+        self.host = host
         self._clock = clock
         self._path = path
         self._handles = 0
 
     def ask(self, request: Json) -> Json:
-        return self._host.ask(request, self._clock.left())
+        return self.host.ask(request, self._clock.left())
 
     def open(
         self,
@@ -170,11 +171,11 @@ class Stage:
         pool: Hosts | None,
         base: str | None,
         seed: str,
-        limit_s: float,
+        clock: Clock,
     ) -> None:
         self._pool = pool
         self.claims: Claims = target.claims
-        self.clock = Clock(limit_s)
+        self.clock = clock
         self.rng = random.Random(seed)
         self.root = Path(tempfile.mkdtemp(prefix="lychgate-case-", dir=base)).resolve()
         self.path = self.root / "store"
@@ -211,6 +212,11 @@ class Stage:
     def wait(self, seconds: float) -> None:
         """Let time pass, where a moment is what the case is about."""
         time.sleep(min(seconds, self.clock.left()))
+
+    def errors(self) -> str:
+        """The ends of what the processes of the case wrote to their standard error."""
+        texts = [host.errors() for host in (self.here.host, *self._processes)]
+        return "\n".join(filter(None, texts))
 
     def end(self, reset: bool) -> None:
         """Leave nothing behind; `reset` when the shared host is to be used again."""

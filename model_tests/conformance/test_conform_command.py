@@ -122,8 +122,8 @@ def test_reports_are_written(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert conform(CONTROL, "--case", "L0-ADD-001", "--report", str(tmp_path / "r")) == 0
     capsys.readouterr()
     names = sorted(it.name for it in (tmp_path / "r").iterdir())
-    assert [Path(it).suffix for it in names] == [".json", ".txt"]
-    assert json.loads((tmp_path / "r" / names[0]).read_text())["exit_code"] == 0
+    assert [Path(it).suffix for it in names] == [".html", ".json", ".txt", ".xml"]
+    assert json.loads((tmp_path / "r" / names[1]).read_text())["exit_code"] == 0
 
 
 def test_the_same_seed_gives_the_same_report(capsys: pytest.CaptureFixture[str]) -> None:

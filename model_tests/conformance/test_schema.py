@@ -103,7 +103,7 @@ WRONG = [
     ("error", {"code": "no", "message": "", "definite": True}, "code: is 'no', expected one of"),
     ("pending", {"task_id": "", "task": 1, "publish_at": None}, "task_id: the length is 0"),
     ("find_dead_task.result", {"task_id": "a"}, "task_class: is missing"),
-    ("file", "/etc/passwd", "which does not match"),
+    ("file", "a\0b", "which does not match"),
     ("stats.result", {"a": -1}, "a: the value is -1, expected at least 0"),
     ("stats.result", {"a b": "x"}, "'a b': is 'x', expected integer"),
     ("bytes", {"$": "bytes", "data": "é"}, "data: is '\\xe9', which does not match"),

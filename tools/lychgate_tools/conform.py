@@ -12,12 +12,25 @@ import re
 import sys
 from pathlib import Path
 
-from lychgate_conformance import Case, Options, Report, UsageError, run as run_cases
+from lychgate_conformance import (
+    AdapterFault,
+    Case,
+    Options,
+    Report,
+    UsageError,
+    run as run_cases,
+)
+from lychgate_conformance._expect import read_expected
+from lychgate_conformance._html import as_html
+from lychgate_conformance._junit import as_junit
 from lychgate_conformance._report import as_json, as_text
 from lychgate_conformance._runner import select
+from lychgate_conformance._smoke import ADAPTER, smoke
+from lychgate_conformance._stage import CALL_LIMIT_S
 from lychgate_tools import listing
 from lychgate_tools.conform_target import (
     CODES,
+    adapter_command,
     add_target_arguments,
     claims_of,
     faults_in_words,
@@ -55,7 +68,22 @@ def add_parser(subparsers: Subparsers) -> None:
         "--claim", metavar="NAME=VALUE", action="append", default=[], help="set a claim"
     )
     parser.add_argument("--seed", type=int, default=0, help="for everything random (default: 0)")
-    parser.add_argument("--report", metavar="DIR", help="write the report there, as JSON and text")
+    parser.add_argument(
+        "--call-limit",
+        metavar="S",
+        type=float,
+        default=CALL_LIMIT_S,
+        help="seconds for one call (default: %(default)g)",
+    )
+    parser.add_argument(
+        "--budget", metavar="S", type=float, help="begin no case after so many seconds"
+    )
+    parser.add_argument(
+        "--expect", metavar="FILE", help="known failures, as `lychgate expect` writes them"
+    )
+    parser.add_argument(
+        "--report", metavar="DIR", help="write the report there: JSON, text, JUnit and HTML"
+    )
     parser.add_argument("--list", action="store_true", help="show the cases and the mutants")
 
 
@@ -69,6 +97,8 @@ def run(args: argparse.Namespace) -> int:
 def _conform(args: argparse.Namespace) -> int:
     claims, options = claims_of(args.claim), _options(args)
     total = len(select(options))
+    if not args.case:
+        _smoke(args, options)
     target = load(args, claims)
     with Progress("conform", total, "cases") as progress:
 
@@ -87,6 +117,16 @@ def _conform(args: argparse.Namespace) -> int:
     return int(report.exit_code)
 
 
+def _smoke(args: argparse.Namespace, options: Options) -> None:
+    """An adapter's own faults end the run before any case blames its backend for them."""
+    command = adapter_command(args)
+    if command is None:
+        return
+    for it in smoke(command, options.call_limit_s, options.path).outcomes:
+        if it.verdict == ADAPTER:
+            raise AdapterFault(f"the adapter is at fault: {it.message}", it.stderr)
+
+
 def _options(args: argparse.Namespace) -> Options:
     skip = {}
     for text in args.skip:
@@ -94,6 +134,9 @@ def _options(args: argparse.Namespace) -> Options:
         if not reason.strip():
             raise UsageError(f"--skip takes a case and the reason: --skip {case_id}=REASON")
         skip[known_case(case_id)] = reason.strip()
+    if args.call_limit <= 0 or (args.budget is not None and args.budget <= 0):
+        raise UsageError("a limit is more than 0")
+    expected = {} if args.expect is None else read_expected(Path(args.expect))
     return Options(
         levels=tuple(args.level),
         case_ids=tuple(map(known_case, args.case)),
@@ -101,20 +144,28 @@ def _options(args: argparse.Namespace) -> Options:
         seed=args.seed,
         path=writable_path(args.path),
         replay_options=replay_words(args),
+        call_limit_s=args.call_limit,
+        budget_s=args.budget,
+        expected=expected,
+        probe=not args.case and not args.level,
     )
 
 
 def _write(report: Report, directory: Path) -> None:
-    """Two files, named after the backend; replaced as wholes."""
-    name = re.sub(r"[^A-Za-z0-9._-]+", "-", f"conform-{report.backend}")
+    """Four files, named after the backend; each replaced as a whole."""
+    base = Path(report.command[-1]).name if report.command else report.backend
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", f"conform-{base}")
     contents = {
         ".json": json.dumps(as_json(report), indent=2) + "\n",
         ".txt": as_text(report) + "\n",
+        ".xml": as_junit(report),
+        ".html": as_html(report),
     }
     try:
         directory.mkdir(parents=True, exist_ok=True)
         for suffix, content in contents.items():
-            (directory / f"{name}{suffix}").write_text(content, encoding="utf-8")
+            data = content.encode("utf-8", "backslashreplace")
+            (directory / f"{name}{suffix}").write_bytes(data)
     except OSError as error:
         raise UserError(f"the report cannot be written: {error}", ExitCode.FAULT) from error
-    print(f"report: {directory / name}.json", file=sys.stderr)
+    print(f"report: {directory / name}.json, .txt, .xml, .html", file=sys.stderr)

@@ -19,6 +19,7 @@ from lychgate_conformance import AdapterFault, Target, UsageError, all_cases, lo
 from lychgate_conformance._claims import parse as parse_claim
 from lychgate_conformance._group import DISK_BYTES_MAX
 from lychgate_conformance._session import START_LIMIT_S, Command
+from lychgate_conformance._stage import CALL_LIMIT_S
 from lychgate_conformance._target import load_command
 from lychgate_conformance.mutants import all_mutants, find_mutant
 from lychgate_tools.ui import ExitCode, UserError, nearest, unknown
@@ -146,4 +147,6 @@ def replay_words(args: argparse.Namespace) -> tuple[str, ...]:
         words += ["--path", os.path.abspath(args.path)]
     if args.disk_limit != DISK_BYTES_MAX // 1024**2:
         words += ["--disk-limit", str(args.disk_limit)]
+    if args.call_limit != CALL_LIMIT_S:
+        words += ["--call-limit", f"{args.call_limit:g}"]
     return tuple(words)

@@ -1,0 +1,92 @@
+"""`lychgate replay`: the failures of a report once more, with its seed, claims and backend."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import sys
+from pathlib import Path
+from typing import Any
+
+from lychgate_conformance import Options, Report, Target, UsageError, load_target, run as run_cases
+from lychgate_conformance._report import as_text
+from lychgate_conformance._session import Command
+from lychgate_conformance._target import load_command
+from lychgate_conformance._verify import read_report, same_suite
+from lychgate_tools.conform_target import faults_in_words, known_case
+from lychgate_tools.ui import ExitCode, Progress, Subparsers, UserError, add_command, print_json
+
+_SUMMARY = "run the cases of a report again that did not pass, with its seed and claims"
+_EXAMPLE = """lychgate replay reports/conform-disk.json
+  lychgate replay reports/conform-disk.json --case L1-KILL-007
+
+It runs the command that the report names, in the current directory: read it first where the report
+is not your own (`--show` prints it).
+
+exit codes:
+  0 every case ends as in the report   1 one ends otherwise   3 fault of the adapter   4 usage"""
+
+_TROUBLE = ("fail", "harness error", "inconclusive")
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    parser = add_command(subparsers, "replay", _SUMMARY, _EXAMPLE)
+    parser.add_argument("report", help="a report of `lychgate conform`, as JSON")
+    parser.add_argument(
+        "--case", metavar="ID", action="append", default=[], help="this case, however it ended"
+    )
+    parser.add_argument("--show", action="store_true", help="print what would be run, and end")
+    parser.add_argument("--debug", action="store_true", help="show tracebacks")
+
+
+def run(args: argparse.Namespace) -> int:
+    with faults_in_words(args.debug):
+        said = read_report(Path(args.report))
+        ended = {it["id"]: it["verdict"] for it in said["results"]}
+        ids = tuple(args.case) or tuple(it for it, how in ended.items() if how in _TROUBLE)
+        for case_id in ids:
+            if known_case(case_id) not in ended:
+                raise UsageError(f"{case_id} is not in the report")
+        if args.show:
+            print(_words(said))
+            return ExitCode.OK
+        if not ids:
+            raise UserError("no case of the report failed; name one with --case", ExitCode.USAGE)
+        again = _again(said, ids)
+    after = {it.case.id: it.verdict.value for it in again.results}
+    other = {it: (ended[it], after.get(it)) for it in ids if after.get(it) != ended[it]}
+    if args.json:
+        print_json({"same": not other, "cases": {it: after.get(it) for it in ids}})
+    else:
+        print(as_text(again, debug=args.debug))
+        for case_id, (before, now) in other.items():
+            print(f"{case_id} was {before!r} and is {now or 'not tried'!r}")
+        if not same_suite(said):
+            print("another version of the suite made the report")
+        print("every case ended as in the report" if not other else f"{len(other)} ended otherwise")
+    if not again.complete:
+        raise KeyboardInterrupt
+    return ExitCode.SHORT if other else ExitCode.OK
+
+
+def _words(said: Any) -> str:
+    """The backend as a person sees it."""
+    command: list[str] = said["backend"]["command"]
+    return shlex.join(command) if command else str(said["backend"]["name"])
+
+
+def _again(said: Any, ids: tuple[str, ...]) -> Report:
+    target = _target(said)
+    options = Options(case_ids=ids, seed=said["seed"], expected=said["expected"])
+    with Progress("replay", len(ids), "cases") as progress:
+        return run_cases(target, options, lambda done, of, case: progress.update(done, case.id))
+
+
+def _target(said: Any) -> Target:
+    backend = said["backend"]
+    if backend["command"]:
+        return load_command(Command(tuple(backend["command"])), backend["claims"])
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    return load_target(str(backend["name"]), backend["claims"])
