@@ -11,7 +11,7 @@ from lychgate_tools.conform_target import faults_in_words
 from lychgate_tools.ui import ExitCode, Subparsers, UserError, add_command, print_json
 
 _SUMMARY = "make or update the list of failures that are known, from a report"
-_EXAMPLE = """lychgate expect reports/conform-disk.json --write known.json --reason "issue 12"
+_EXAMPLE = """lychgate expect reports/conform-disk.json --write known.json --reason issue-12
   lychgate expect reports/conform-disk.json --old known.json
 
 The report is one of `lychgate conform … --report DIR`; `lychgate conform … --expect known.json`
