@@ -1,0 +1,246 @@
+"""Scripts: what adapters are asked to do while they are recorded, and what that obliges them to.
+
+A script is words, done one after the other, each by one worker (`2/` in front for the second):
+
+    open   close   exit (without closing)
+    task:ID   done:ID   dead:ID   undead:ID+ID   sync   list   pending
+    task:ID*9000   dead:ID*9000 (a payload of so many bytes)
+
+Rules of this file
+  * One word is one request and so one line of answer: the n-th line that an adapter says in a
+    recording is the acknowledgement of its n-th word. (A greeting comes before all of them.)
+  * What a crash may leave after the first `acked` words is the oracle's affair. Dead tasks are
+    durable at their acknowledgement (D17); waiting tasks with frequency 0, or at a later `sync` or
+    `close` of the same worker (W3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from lychgate_conformance import _oracle as oracle
+from lychgate_conformance._claims import Claims
+from lychgate_conformance._history import operation_of, result_of
+from lychgate_conformance._oracle import Did, Fate, Operation, Rules, State, View
+from lychgate_conformance._store import Call, CallError, value_of
+from lychgate_conformance._verdict import Failed
+from lychgate_conformance._wire import ErrorText, Json
+
+YEAR_9999 = 253_370_764_800.0
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """One step of one worker."""
+
+    worker: int
+    kind: str
+    keys: tuple[str, ...] = ()
+    size: int = 0
+
+    def __str__(self) -> str:
+        who = f"{self.worker}/" if self.worker > 1 else ""
+        what = f":{'+'.join(self.keys)}" if self.keys else ""
+        return f"{who}{self.kind}{what}{f'*{self.size}' if self.size else ''}"
+
+
+_KINDS = (
+    "open", "close", "exit", "task", "done", "dead", "undead", "sync", "list", "pending",
+)  # fmt: skip
+
+
+def parse_words(text: str) -> tuple[Word, ...]:
+    """The words of a script's text; ValueError for what is none."""
+    found = []
+    for part in text.split():
+        who, slash, rest = part.rpartition("/")
+        kind, _, keys = rest.partition(":")
+        keys, _, size = keys.partition("*")
+        if kind not in _KINDS:
+            raise ValueError(f"unknown word {part!r} of a script")
+        names = tuple(keys.split("+")) if keys else ()
+        found.append(Word(int(who) if slash else 1, kind, names, int(size or 0)))
+    return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """Words, and the options of the store that they work on."""
+
+    words: tuple[Word, ...]
+    frequency: float = 0.0
+
+    @classmethod
+    def of(cls, text: str, frequency: float = 0.0) -> Script:
+        return cls(parse_words(text), frequency)
+
+    def __str__(self) -> str:
+        return " ".join(map(str, self.words))
+
+    @property
+    def workers(self) -> int:
+        return max(word.worker for word in self.words)
+
+
+def call_of(word: Word, place: int, handle: int) -> Call:
+    """The facade's call for a word. `place` makes every payload different."""
+    value = {"n": place, **({"pad": "x" * word.size} if word.size else {})}
+    match word.kind:
+        case "task":
+            kwargs: dict[str, object] = {"publish_at": YEAR_9999, "task_id": word.keys[0]}
+            return Call(handle, "add_task", (value,), tuple(kwargs.items()))
+        case "done":
+            return Call(handle, "remove_task", (word.keys[0],))
+        case "dead":
+            error = ErrorText(f"failed in step {place}")
+            return Call(handle, "add_dead_task", (word.keys[0], value, error, "shop.Ship", place))
+        case "undead":
+            return Call(handle, "remove_dead_tasks", (list(word.keys),))
+        case "list":
+            return Call(handle, "list_dead_tasks", (), (("limit", None), ("offset", 0)))
+        case "pending":
+            return Call(handle, "pending_tasks")
+        case _:
+            assert word.kind in ("sync", "close"), word.kind
+            return Call(handle, word.kind)
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A word, its request and the answer; `at` is where its acknowledgement stands in the log."""
+
+    word: Word
+    call: Call | None
+    reply: Json
+    at: int = -1
+
+    def operation(self) -> Operation | None:
+        """What it means to the oracle; None for a sync."""
+        match self.word.kind:
+            case "open":
+                return oracle.Begin()
+            case "close" | "exit":
+                return oracle.End()
+            case "sync":
+                return None
+        assert self.call is not None
+        return operation_of(self.call)
+
+
+def checked(word: Word, call: Call | None, reply: Json) -> Told:
+    """The told word. Failed when the call raised: no script gives a reason to."""
+    try:
+        if call is None:
+            if "error" in reply:
+                raise CallError("open", reply["error"])
+        else:
+            value_of(call, reply)
+    except CallError as error:
+        raise Failed(f"{word}: {error}") from error
+    return Told(word, call, reply)
+
+
+@dataclass(slots=True)
+class Story:
+    """All words of a recording in order, and what may be seen after any number of them."""
+
+    told: Sequence[Told]
+    claims: Claims
+    frequency: float
+    initial: frozenset[State] = frozenset((State(),))
+    late: frozenset[State] = frozenset()
+    late_from: int = 1 << 30
+    """Acknowledged words from which on `late` holds in place of `initial`: what somebody has seen
+    as absent stays absent (D29)."""
+    _known: dict[tuple[int, bool], frozenset[State]] = field(default_factory=dict)
+
+    def acked(self, upto: int) -> int:
+        """How many words are acknowledged within the first `upto` micro-ops."""
+        count = 0
+        for told in self.told:
+            if told.word.kind != "exit" and told.at >= upto:
+                break
+            count += 1
+        return count
+
+    def states(self, acked: int, host_crash: bool) -> frozenset[State]:
+        """The states that a crash may leave after `acked` words, with the next one in flight."""
+        key = acked, host_crash
+        if key not in self._known:
+            dids = list(self._dids(acked))
+            known = {did.begun // 2 for did in dids if self._durable(did, acked)}
+            self._known[key] = oracle.after_host_crash(
+                dids, self.rules, lambda did: not host_crash or did.begun // 2 in known,
+                self.late if acked >= self.late_from else self.initial,
+            )  # fmt: skip
+        return self._known[key]
+
+    def views(self, acked: int, host_crash: bool) -> frozenset[View]:
+        """What whoever opens the store after that crash may see."""
+        return oracle.views(self.states(acked, host_crash), self.rules)
+
+    @property
+    def rules(self) -> Rules:
+        return Rules.of(self.claims)
+
+    def _dids(self, acked: int) -> Iterable[Did]:
+        for place, told in enumerate(self.told[: acked + 1]):
+            operation = told.operation()
+            if operation is None:
+                continue
+            worker, begun, ended = told.word.worker, 2 * place, 2 * place + 1
+            if place < acked:
+                result = None
+                if told.call is not None and told.word.kind != "close":
+                    result = result_of(value_of(told.call, told.reply))
+                yield Did(worker, operation, begun, ended, Fate.RETURNED, result)
+            elif not isinstance(operation, (oracle.Begin, oracle.End)):
+                yield Did(worker, operation, begun, ended, Fate.MAYBE)
+
+    def _durable(self, did: Did, acked: int) -> bool:
+        if not isinstance(did.operation, (oracle.AddTask, oracle.RemoveTask)):
+            return True
+        if self.claims.fsync_policy == "always":
+            return True
+        if self.claims.fsync_policy == "never":
+            return False
+        if self.frequency == 0:
+            return True
+        later = self.told[did.begun // 2 + 1 : acked]
+        return any(
+            it.word.kind in ("sync", "close") and it.word.worker == did.worker for it in later
+        )
+
+
+def agreeing(states: frozenset[State], seen: View) -> frozenset[State]:
+    """The states that hold nothing but what was seen."""
+    pending = {it[:2] for it in seen.pending}
+    return frozenset(
+        state
+        for state in states
+        if set(state.dead) <= set(seen.dead)
+        and {(it.task_id, it.body) for it in state.tasks} <= pending
+    )
+
+
+def place_acks(
+    said: Sequence[tuple[int, int]], told: Sequence[Told], order: Sequence[int]
+) -> list[Told]:
+    """The words with the places of their acknowledgements.
+
+    `said` are the lines of a recording (adapter and log length), `order` the workers of its
+    adapters. The last lines of an adapter answer its words, one each.
+    """
+    found = list(told)
+    for adapter, worker in enumerate(order):
+        lines = [at for who, at in said if who == adapter]
+        mine = [
+            place
+            for place, it in enumerate(told)
+            if it.word.worker == worker and it.word.kind != "exit"
+        ]
+        assert len(lines) >= len(mine), "every answer is a line"
+        for place, at in zip(mine, lines[len(lines) - len(mine) :], strict=True):
+            found[place] = replace(found[place], at=at)
+    return found
