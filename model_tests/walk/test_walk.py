@@ -78,6 +78,28 @@ class Recorder:
         pass
 
 
+class Recording:
+    """A side that notes what is walked and built."""
+
+    rebuilds = frozenset(("Crash",))
+
+    def __init__(
+        self,
+        seen: set[tuple[int, str, int]],
+        refuses: str = "",
+        starts: tuple[int, ...] = (0,),
+    ) -> None:
+        self.seen, self.refuses, self._starts = seen, refuses, starts
+        self.built: list[int] = []
+
+    def starts(self) -> list[int]:
+        return list(self._starts)
+
+    def world(self, state: int) -> Recorder:
+        self.built.append(state)
+        return Recorder(self.seen, self.refuses)
+
+
 def test_a_walk_takes_every_edge() -> None:
     """100 % of the edges, those behind long paths included."""
     size = 40
@@ -85,15 +107,27 @@ def test_a_walk_takes_every_edge() -> None:
     edges = [[("Next", (n + 1) % size), ("Jump", (n * 7 + 3) % size)] for n in states]
     graph = Graph(("x",), {"x": [str(n) for n in states]}, [(n,) for n in states], [0], edges)
     seen: set[tuple[int, str, int]] = set()
-    done = walk(graph, [0], lambda state: Recorder(seen))
+    done = walk(graph, Recording(seen))
     wanted = {(s, a, t) for s, out in enumerate(edges) for a, t in out if s != t}
     assert seen == wanted and done.complete and done.walked == done.edges == len(wanted)
+
+
+def test_what_a_crash_leaves_is_built_once_for_all_its_edges() -> None:
+    """No step of the engine leads there; the edges count, and the state is compared."""
+    edges = [[("Next", 1), ("Crash", 2)], [("Crash", 2)], [("Again", 0)]]
+    graph = Graph(("x",), {"x": ["1", "2", "3"]}, [(0,), (1,), (2,)], [0], edges)
+    seen: set[tuple[int, str, int]] = set()
+    side = Recording(seen, starts=(0, 2))
+    done = walk(graph, side)
+    assert seen == {(0, "Next", 1), (2, "Again", 0)}
+    assert done.complete and done.edges == done.walked == 4
+    assert side.built[0] == 2 and len(side.built) == 3
 
 
 def test_a_walk_ends_where_engine_and_model_part_ways() -> None:
     """The path to the step is kept, with what was wrong."""
     graph = Graph(("x",), {"x": ["1", "2"]}, [(0,), (1,)], [0], [[("Good", 1)], [("Bad", 0)]])
-    done = walk(graph, [0], lambda state: Recorder(set(), refuses="Bad"))
+    done = walk(graph, Recording(set(), refuses="Bad"))
     assert not done.complete
     assert done.failure == ([(0, "Good", 1), (1, "Bad", 0)], "no Bad here")
 
@@ -142,7 +176,7 @@ def outcome(graph: Graph) -> str:
     """What the walk of the engine ends with, empty for full coverage."""
     with mock.patch.object(_lock, "LOCK_ATTEMPTS_MAX", 2):
         side = store.Side(graph, SMALL)
-        done = walk(graph, side.starts(), side.world)
+        done = walk(graph, side)
     assert (done.failure is None) == done.complete
     return "" if done.failure is None else done.failure[1]
 
@@ -182,4 +216,4 @@ def test_a_step_of_the_spec_under_another_name_ends_the_walk(small: Graph) -> No
     """One name everywhere: an action that no engine step is called by cannot be taken (D10)."""
     edges = [[("Stat" if a == "StatData" else a, t) for a, t in out] for out in small.edges]
     renamed = Graph(small.variables, small.texts, small.states, small.initial, edges)
-    assert "the model takes Stat, the engine would take StatData" in outcome(renamed)
+    assert "- model  w1.f1: Fail, Stat\n+ engine w1.f1: StatData" in outcome(renamed)

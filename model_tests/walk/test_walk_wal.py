@@ -72,7 +72,7 @@ def pair() -> Graph:
 def outcome(graph: Graph, config: str) -> str:
     """What the walk of the engine ends with, empty for full coverage."""
     side = wal.Side(graph, config)
-    done = walk(graph, side.starts(), side.world)
+    done = walk(graph, side)
     assert (done.failure is None) == done.complete
     return "" if done.failure is None else done.failure[1]
 

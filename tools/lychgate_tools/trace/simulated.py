@@ -35,7 +35,7 @@ from lychgate_tools.trace.format import Writer
 from lychgate_tools.trace.recorder import Recorder, outcome_of
 from lychgate_tools.walk.calls import nothing, records_of
 from lychgate_tools.walk.cells import CELL, line_of
-from lychgate_tools.walk.store import DIRECTORY, FILES, PREFIX
+from lychgate_tools.walk.store_worker import DIRECTORY, FILES, PREFIX
 
 TRIES = 6
 _WHOLE_CELLS = replace(PORTABLE, name="portable-cells", torn_prefixes=False)

@@ -59,14 +59,14 @@ class Steps:
 
     def __init__(self, graph: Graph, who: Callable[[int, str, int], str]) -> None:
         self._graph = graph
-        self._who = who
+        self.who = who
         self._allowed: dict[int, frozenset[tuple[str, str]]] = {}
 
     def allowed(self, state: int) -> frozenset[tuple[str, str]]:
         """Who may do what here. A step that changes nothing counts for everybody."""
         if state not in self._allowed:
             self._allowed[state] = frozenset(
-                ("" if target == state else self._who(state, action, target), action)
+                ("" if target == state else self.who(state, action, target), action)
                 for action, target in self._graph.edges[state]
             )
         return self._allowed[state]

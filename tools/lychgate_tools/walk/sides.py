@@ -13,7 +13,7 @@ from unittest import mock
 from lychgate import _lock
 from lychgate_tools.manifest import Model
 from lychgate_tools.tlc import cfg
-from lychgate_tools.walk import store, wal
+from lychgate_tools.walk import ids, store, wal
 from lychgate_tools.walk.graph import Graph
 from lychgate_tools.walk.tour import Side
 
@@ -21,6 +21,7 @@ SIDES: dict[str, Callable[[Graph, str], Side]] = {
     "MC_Lock": store.Side,
     "MC_DeadTasks": store.Side,
     "Wal": wal.Side,
+    "WalIds": ids.Side,
 }
 """The engine's side, by root module; called with the graph and the text of the model file."""
 

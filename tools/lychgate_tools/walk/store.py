@@ -14,7 +14,6 @@ images is the crash lab's business.
 
 from __future__ import annotations
 
-import copy
 import errno
 import itertools
 from collections.abc import Mapping
@@ -23,7 +22,6 @@ from typing import Any
 from lychgate import DeadTasksLockTimeout, StorageError
 from lychgate._dead import DeadStore
 from lychgate._lock import UNFINISHED_MARK, clean_mark
-from lychgate._names import dead_data_name, dead_lock_name, staging_name
 from lychgate._op import Op, Program
 from lychgate._ops import (
     AppendRecord,
@@ -36,68 +34,29 @@ from lychgate._ops import (
     TruncateTail,
     WriteStaging,
 )
-from lychgate._stats import Stats
 from lychgate_conformance.lab._disk import Machine
 from lychgate_conformance.lab._image import Content, image_of
 from lychgate_conformance.lab._simfs import SimFs
 
 from lychgate_tools.tlc.values import Fn
-from lychgate_tools.walk.beside import Bijection
+from lychgate_tools.walk.beside import Bijection, Steps, changed
 from lychgate_tools.walk.calls import Call, check_outcome, nothing, records_of
 from lychgate_tools.walk.cells import CELL, Cells, line_of
 from lychgate_tools.walk.graph import Graph
+from lychgate_tools.walk.store_worker import DIRECTORY, FILES, Worker
 from lychgate_tools.walk.tour import Mismatch
 
-DIRECTORY = "s"
-PREFIX = "p-"
-FILES = {
-    "live": f"/{DIRECTORY}/{dead_data_name(PREFIX)}",
-    "tmp": f"/{DIRECTORY}/{staging_name(dead_data_name(PREFIX))}",
-    "lock": f"/{DIRECTORY}/{dead_lock_name(PREFIX)}",
-}
 FAULTS = ("FailLock", "Fail", "FailClearMark", "FailClose", "FailFsync")
 _OPENS = {OpenData: "data", CreateStaging: "staging", OpenLock: "lock"}
 _CLOSES = {CloseData: "data", CloseStaging: "staging", CloseLock: "lock"}
 
 
-class Worker:
-    """One process: its file system, its backend object, the calls of its fibers."""
-
-    def __init__(self, fs: SimFs) -> None:
-        self.fs = fs
-        self.store = DeadStore(f"/{DIRECTORY}", PREFIX, fs, Stats())
-        self.calls: dict[str, Call] = {}
-        self.opened: dict[tuple[str, str], int] = {}  # (fiber, role) -> descriptor
-        self.inherited: int | None = None
-
-    def fork(self) -> Worker:
-        """A child with the parent's memory and its lock's descriptor. Those of data are closed
-        here and now: they carry no lock, and the spec leaves them out."""
-        child = Worker(self.fs.fork(closes=False))
-        child.store._lock._by_process = copy.deepcopy(self.store._lock._by_process)
-        child.inherited = self.lock_fd
-        for fd in [fd for fd in child.fs._fds if fd != child.inherited]:
-            child.fs.close(fd)
-        return child
-
-    @property
-    def lock_fd(self) -> int | None:
-        """The lock's descriptor; the engine forgets it just before the step that closes it."""
-        for call in self.calls.values():
-            if isinstance(call.pending, CloseLock):
-                return call.pending.fd
-        return self.store._lock._mine().fd
-
-    @property
-    def flag(self) -> bool:
-        return self.store._lock._mine().flag.locked()
-
-
 class StoreWorld:
     """The engine in one state of a graph of Lock or DeadTasks."""
 
-    def __init__(self, graph: Graph, state: int) -> None:
+    def __init__(self, graph: Graph, steps: Steps, state: int) -> None:
         self._graph = graph
+        self._steps = steps
         fs = self._value(state, "fs")
         self._workers: dict[str, Worker | None] = {w: None for w in self._value(state, "pc")}
         self._cells = Cells(sorted(self._value(state, "known")))
@@ -121,7 +80,7 @@ class StoreWorld:
             return self._machine.unlink(FILES["lock"])
         if action in ("Kill", "Restart", "Fork", "DropInherited", "KillInWrite"):
             return self._process_step(source, action, target)
-        w, f = self._who(source, target)
+        w, f = self._steps.who(source, action, target).split(".")
         job = self._value(source, "job")[w][f]
         if action == "Call":
             return self._call(w, f, self._value(target, "job")[w][f])
@@ -136,19 +95,6 @@ class StoreWorld:
             raise Mismatch(f"the model takes {action}, the engine would take {call.pending.action}")
         else:
             self._perform(w, f, call, job)
-
-    def _who(self, source: int, target: int) -> tuple[str, str]:
-        """Whose step an edge is: the one fiber whose `pc` or `job` changes."""
-        found: list[tuple[str, str]] = []
-        pc, pc2 = self._value(source, "pc"), self._value(target, "pc")
-        job, job2 = self._value(source, "job"), self._value(target, "job")
-        for w in pc:
-            if pc[w] is pc2[w] and job[w] is job2[w]:
-                continue
-            found += [(w, f) for f in pc[w] if pc[w][f] != pc2[w][f] or job[w][f] != job2[w][f]]
-        if len(found) != 1:
-            raise Mismatch(f"one fiber takes a step, but {found} change")
-        return found[0]
 
     def _worker(self, w: str) -> Worker:
         worker = self._workers[w]
@@ -295,6 +241,9 @@ class StoreWorld:
                 raise Mismatch(f"worker {w}: next steps are {engine}, in the model {dict(pc[w])}")
             if worker is None:
                 continue
+            self._steps.check(
+                state, [(f"{w}.{f}", call.pending.action) for f, call in worker.calls.items()]
+            )
             if worker.flag != (flag[w] != ""):
                 raise Mismatch(f"worker {w}: flag taken is {worker.flag}, in the model {flag[w]!r}")
             self._compare_descriptors(w, worker, fs, lock[w], numbers)
@@ -372,8 +321,21 @@ def _pcs(worker: Worker | None, fibers: Fn) -> dict[str, str]:
 class Side:
     """Lock and DeadTasks beside the engine, for `lychgate walk`."""
 
+    rebuilds = frozenset(("HostCrash", "Remount"))
+
     def __init__(self, graph: Graph, config: str) -> None:
         self._graph = graph
+        self._steps = Steps(graph, self._who)
+
+    def _who(self, source: int, action: str, target: int) -> str:
+        """Whose step an edge is: the one fiber whose `pc` or `job` changes, or a whole worker."""
+        found = set[str]()
+        for variable in ("pc", "job"):
+            before: Any = self._graph.value(source, variable)
+            after: Any = self._graph.value(target, variable)
+            for w in changed(before, after):
+                found.update(f"{w}.{f}" for f in changed(before[w], after[w]))
+        return " ".join(sorted(found))
 
     def starts(self) -> list[int]:
         """States in which every process is gone: they can be built as they are."""
@@ -385,4 +347,4 @@ class Side:
         return list(found)
 
     def world(self, state: int) -> StoreWorld:
-        return StoreWorld(self._graph, state)
+        return StoreWorld(self._graph, self._steps, state)

@@ -4,6 +4,10 @@ The engine's coroutines cannot be copied, so a state is reached by replaying a p
 there the walk goes on along untried edges as far as they lead, and starts again where some are
 left. States that can be built directly (nobody is inside a call) are starts as well as the initial
 ones, which keeps the paths short.
+
+A crash of the host leaves nothing of the engine but a disk, which is taken from the model: so there
+is no step to take, and the state behind such an edge is built and compared, once for all edges that
+lead to it. `Side.rebuilds` names these actions.
 """
 
 from __future__ import annotations
@@ -31,6 +35,8 @@ class World(Protocol):
 class Side(Protocol):
     """What stands beside a graph: which states can be built, and the engine in one of them."""
 
+    rebuilds: frozenset[str]
+
     def starts(self) -> list[int]: ...
 
     def world(self, state: int) -> World: ...
@@ -56,23 +62,28 @@ class Walk:
 
 
 def walk(
-    graph: Graph,
-    starts: list[int],
-    build: Callable[[int], World],
-    on_progress: Callable[[int], None] = lambda walked: None,
+    graph: Graph, side: Side, on_progress: Callable[[int], None] = lambda walked: None
 ) -> Walk:
     """Walk every edge that leads from one state to another. Self-loops change nothing and are
     stutters of the spec, except where the engine takes a step in them: none does."""
-    tree = _tree(graph, starts)
-    untried = [
-        [(action, target) for action, target in reversed(out) if target != state]
-        for state, out in enumerate(graph.edges)
-    ]
-    done = Walk(edges=sum(map(len, untried)))
+    done = Walk(edges=0)
+    untried: list[list[tuple[str, int]]] = []
+    rebuilt: dict[int, str] = {}
+    for state, out in enumerate(graph.edges):
+        edges = [(action, target) for action, target in reversed(out) if target != state]
+        untried.append([edge for edge in edges if edge[0] not in side.rebuilds])
+        rebuilt.update((target, action) for action, target in edges if action in side.rebuilds)
+        done.edges += len(edges)
+        done.walked += len(edges) - len(untried[-1])
+    tree = _tree(graph, side.starts())
+    assert all(tree.above[state] is None for state in rebuilt), "what a crash leaves can be built"
+    for state, action in rebuilt.items():
+        if not _is_built(side, state, action, done):
+            return done
     for state in tree.order:
         while untried[state]:
             path = tree.path(state)
-            world = build(path[0][0] if path else state)
+            world = side.world(path[0][0] if path else state)
             try:
                 _follow(graph, world, path, state, untried, done)
             except Mismatch as error:
@@ -83,6 +94,20 @@ def walk(
                 world.close()
             on_progress(done.walked)
     return done
+
+
+def _is_built(side: Side, state: int, action: str, done: Walk) -> bool:
+    """Whether the engine finds what a crash has left."""
+    world = side.world(state)
+    done.steps += 1
+    try:
+        world.compare(state)
+        return True
+    except Mismatch as error:
+        done.failure = ([(state, action, state)], str(error))
+        return False
+    finally:
+        world.close()
 
 
 def _follow(

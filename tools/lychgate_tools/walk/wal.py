@@ -294,9 +294,13 @@ class WalWorld:
         engine = model.engine_view(state, self._machine, self._names, self._workers)
         compare_views(engine, model.view(state))
         for w, worker in self._workers.items():
-            if worker is not None and worker.call is None:
-                if self._value(state, "pc")[w] in BETWEEN_CALLS:
-                    self._look_around(state, w, worker)
+            between = self._value(state, "pc")[w] in BETWEEN_CALLS
+            if worker is None:
+                continue
+            if worker.call is None and between:
+                self._look_around(state, w, worker)
+            elif worker.call is not None and not between:
+                self._check_edge(state, w, worker.call.pending)
 
     def _look_around(self, state: int, w: str, worker: WalWorker) -> None:
         """Between calls: what is shown, and that no call begins with a step that has no edge."""
@@ -310,16 +314,19 @@ class WalWorld:
         calls += [f"-{t}" for t in tasks]
         for entry in ("sync", "tick", "close", *calls):
             op = worker.first_step(entry)
-            if op is not None and not self._is_out_of_room(op, state):
-                self._model.steps.check(state, [(w, op.action)])
+            if op is not None:
+                self._check_edge(state, w, op)
 
-    def _is_out_of_room(self, op: Op[Any], state: int) -> bool:
+    def _check_edge(self, state: int, w: str, op: Op[Any]) -> None:
         """The model has few names and inodes; a new file that it has no room for has no edge."""
-        return isinstance(op, CreateWal) and not self._model.has_room(state)
+        if not isinstance(op, CreateWal) or self._model.has_room(state):
+            self._model.steps.check(state, [(w, op.action)])
 
 
 class Side:
     """Wal beside the engine, for `lychgate walk`."""
+
+    rebuilds = frozenset(("HostCrash",))
 
     def __init__(self, graph: Graph, config: str) -> None:
         self._model = WalModel(graph, config)

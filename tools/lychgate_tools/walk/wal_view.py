@@ -200,7 +200,7 @@ def _next(pc: str, has_new: bool) -> str:
 
 
 def _memory(pc: str, me: Fn) -> View:
-    """A worker's memory. A merge counts a task as live from its copy on, the model from the fsync."""
+    """A worker's memory. A merge counts a task as live once it is copied, the model once synced."""
     live = me["live"] | me["got"] if pc == "merge.FsyncWal" else me["live"]
     found = {"live": live, "tail": me["tail"], "suspect": me["sus"]}
     if pc in BETWEEN_CALLS:

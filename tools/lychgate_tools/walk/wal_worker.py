@@ -57,7 +57,7 @@ class WalWorker:
         self.wal = Wal(DIRECTORY, PREFIX, frequency, fs, TaskIds(fs), Stats())
         self.call: WalCall | None = None
         self._let_go: WalFile | None = None
-        self.fds: dict[str, tuple[int, str]] = {}  # own, new, cur, as in the model: with their paths
+        self.fds: dict[str, tuple[int, str]] = {}  # own, new, cur: with their paths
 
     @property
     def file(self) -> WalFile | None:
