@@ -27,6 +27,7 @@ OUTSIDE_ALLOWED = {
 }
 OPTIONAL = {
     "pytest": {"plugin.py", "_pytest_items.py", "no_skips.py"},  # loaded by pytest itself
+    "psycopg": {"_sql_postgres.py", "sql_server.py"},  # loaded for a PostgreSQL URL alone
 }
 MARKS = re.compile(r"\b(?:TO" + r"DO|FIX" + r"ME|X" + r"XX|NotImplemented" + r"Error)\b")
 IDS = re.compile(r"\b(?:[DWUQF]\d{1,2}|L(?:[6-9]|1\d))\b(?![-\w])")

@@ -9,11 +9,23 @@
         queue.enqueue(send, "ada@example.org")
         queue.run()
 
-`Disk` is the backend by itself; `lychgate.aio` has the same names for asyncio.
+`Disk` and `Sql` are the backends by themselves; `lychgate.aio` has the same names for asyncio.
 """
 
 from lychgate._backend import AsyncBackend, Backend, ClaimLost
 from lychgate._config import configure
+from lychgate._delivery import Claim, Claimed, Enqueued, ItemView, Payload
+from lychgate._delivery_errors import (
+    DeliveryBusy,
+    DeliveryCorrupt,
+    DeliveryError,
+    DeliveryLimits,
+    DeliveryLocked,
+    DeliveryPoisoned,
+    Result,
+)
+from lychgate._delivery_queue import Delivery, DeliveryQueue
+from lychgate._delivery_recover import Truncation
 from lychgate._disk import Disk, PendingTask
 from lychgate._errors import (
     ClosedError,
@@ -38,24 +50,39 @@ from lychgate._queue_errors import (
     WorkerDied,
 )
 from lychgate._records import Codec, DeadTask, JsonCodec, Undecodable
+from lychgate._sql import Sql
+from lychgate._sql_errors import SchemaError, SqlError
 from lychgate._task import Current, Registry, Task, current, task
 
 __all__ = [
     "AsyncBackend",
     "Backend",
+    "Claim",
     "ClaimLost",
+    "Claimed",
     "ClosedError",
     "Codec",
     "ConfigError",
     "Current",
     "DeadTask",
     "DeadTasksLockTimeout",
+    "Delivery",
+    "DeliveryBusy",
+    "DeliveryCorrupt",
+    "DeliveryError",
+    "DeliveryLimits",
+    "DeliveryLocked",
+    "DeliveryPoisoned",
+    "DeliveryQueue",
     "Disk",
+    "Enqueued",
+    "ItemView",
     "JsonCodec",
     "Limits",
     "LychgateError",
     "Nil",
     "NotRetriable",
+    "Payload",
     "PendingTask",
     "Queue",
     "QueueBusy",
@@ -64,9 +91,14 @@ __all__ = [
     "QueueFull",
     "Refused",
     "Registry",
+    "Result",
     "RetryPolicy",
+    "SchemaError",
+    "Sql",
+    "SqlError",
     "StorageError",
     "Task",
+    "Truncation",
     "Undecodable",
     "Unloadable",
     "UnsupportedPlatform",

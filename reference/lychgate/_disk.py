@@ -41,11 +41,13 @@ from lychgate._records import (
     dead_line,
     decode_payload,
     describe_error,
+    enqueued_at as when_enqueued,
     id_text,
     parse_dead,
     parse_wal,
     record_id,
     wal_add_line,
+    whole,
 )
 from lychgate._stats import Stats
 from lychgate._wal import Wal
@@ -130,19 +132,19 @@ class DiskPrograms:
         dead = DeadTask(
             task_id=check_id(task_id),
             task_class=str(task_class),
-            attempts=_whole("attempts", attempts),
+            attempts=whole("attempts", attempts),
             context=context,
             error_class=error_class,
             error_message=error_message,
             failed_at=self._facts.now(),
-            enqueued_at=_enqueued_at(context),
+            enqueued_at=when_enqueued(context),
         )
         await self._dead.add(dead_line(self._codec, dead))
 
     async def list_dead_tasks(self, limit: int | None = None, offset: int = 0) -> list[DeadTask]:
         self._check_open()
-        wanted = None if limit is None else _whole("limit", limit)
-        page = Page[DeadTask](wanted, _whole("offset", offset))
+        wanted = None if limit is None else whole("limit", limit)
+        page = Page[DeadTask](wanted, whole("offset", offset))
 
         def visit(body: bytes) -> bool:
             if record_id(body) is None:
@@ -318,15 +320,3 @@ def _check_frequency(seconds: float) -> float:
     if not (math.isfinite(number) and number >= 0):
         raise ConfigError("fsync_frequency must be finite and not negative")
     return number
-
-
-def _whole(name: str, value: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise Refused(f"{name} must be a whole number, 0 or more")
-    return value
-
-
-def _enqueued_at(context: object) -> float | None:
-    """When the task was enqueued, where its context says so (D30)."""
-    number = as_number(dict.get(context, "enqueued_at")) if isinstance(context, dict) else None
-    return number if number is not None and math.isfinite(number) else None

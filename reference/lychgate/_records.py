@@ -154,6 +154,18 @@ def _decode(codec: Codec, name: str, data: bytes) -> object:
     return Undecodable(name, data)
 
 
+def encode_value(codec: Codec, value: object) -> tuple[str, bytes]:
+    """A codec's name and the bytes of a value; `Undecodable` as it was. Raises Refused."""
+    if isinstance(value, Undecodable):
+        return value.codec, value.data
+    return codec.name, _encode(codec, value)
+
+
+def decode_value(codec: Codec, name: str, data: bytes) -> object:
+    """The value of bytes that the codec of that name made, or `Undecodable`."""
+    return _decode(codec, name, data)
+
+
 def _fits(line: bytes) -> bytes:
     if len(line) > LINE_BYTES_MAX:
         raise Refused(f"the record has {len(line)} bytes, the limit is {LINE_BYTES_MAX}")
@@ -176,6 +188,19 @@ def decode_payload(codec: Codec, payload: bytes) -> object:
         return _decode(codec, field.decode("ascii"), b64decode(encoded, validate=True))
     except ValueError:
         return Undecodable("", payload)
+
+
+def whole(name: str, value: object) -> int:
+    """A count that a caller gave. Raises Refused."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise Refused(f"{name} must be a whole number, 0 or more")
+    return value
+
+
+def enqueued_at(context: object) -> float | None:
+    """When the task was enqueued, where its context says so (D30)."""
+    number = as_number(dict.get(context, "enqueued_at")) if isinstance(context, dict) else None
+    return number if number is not None and math.isfinite(number) else None
 
 
 def as_number(value: object) -> float | None:
@@ -201,15 +226,21 @@ class WalRemove(NamedTuple):
     task_id: str
 
 
-def _time_text(publish_at: float | None) -> bytes:
+def checked_time(publish_at: object) -> float | None:
+    """When a task is due, None for at once. Raises Refused."""
     if publish_at is None:
-        return b"0"
+        return None
     number = as_number(publish_at)
     if number is None:
         raise Refused(f"publish_at is a number of seconds, not {type(publish_at).__name__}")
     if not math.isfinite(number) or number < 0:
         raise Refused("publish_at must be finite and not negative (seconds since the Unix epoch)")
-    return repr(number).encode("ascii")
+    return number
+
+
+def _time_text(publish_at: float | None) -> bytes:
+    number = checked_time(publish_at)
+    return b"0" if number is None else repr(number).encode("ascii")
 
 
 def wal_add_line(codec: Codec, task_id: str, task: object, publish_at: float | None) -> bytes:

@@ -7,8 +7,9 @@
         await queue.run()
 
 What blocks the event loop (D31): every call but the fsyncs, for as long as the page cache takes;
-the fsyncs run in the loop's default executor. Tasks of one loop, threads and processes may share a
-store. A cancelled call frees what it holds and leaves the store as after a failure (D10).
+the fsyncs run in the loop's default executor, and so do the calls of `Sql`. Tasks of one loop,
+threads and processes may share a store. A cancelled call of `Disk` frees what it holds and leaves
+the store as after a failure (D10).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from pathlib import PurePath
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from lychgate._aio_delivery import DeliveryQueue
 from lychgate._aio_queue import Queue
 from lychgate._config import checked
 from lychgate._disk import FSYNC_FREQUENCY_S, PATH, PREFIX, DiskPrograms, PendingTask
@@ -26,8 +28,9 @@ from lychgate._nil import AioNil as Nil
 from lychgate._op import Program
 from lychgate._osfs import OsFs
 from lychgate._records import JSON, Codec, DeadTask
+from lychgate._sql_aio import Sql
 
-__all__ = ["Disk", "Nil", "Queue", "configure"]
+__all__ = ["DeliveryQueue", "Disk", "Nil", "Queue", "Sql", "configure"]
 
 R = TypeVar("R")
 
@@ -115,7 +118,9 @@ class Disk:
         await self.close()
 
 
-async def configure(backend: str | None = "disk", **options: Any) -> Disk | Nil:
-    """Open the backend of that name with its options. Raises ConfigError, StorageError."""
+async def configure(backend: str | None = "disk", **options: Any) -> Disk | Sql | Nil:
+    """Open the backend of that name. Raises ConfigError, StorageError, SqlError, SchemaError."""
     checked(backend, options)
+    if backend == "sql":
+        return await Sql.open(**options)
     return Nil() if backend is None else await Disk.open(**options)

@@ -31,6 +31,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "contracts": ("lychgate_tools.contracts", "explore the contracts of the plain functions"),
     "walk": ("lychgate_tools.walk.command", "take every edge of the state graphs on the engine"),
     "trace": ("lychgate_tools.trace.command", "record traces of the engine and check them by TLC"),
+    "sql": ("lychgate_tools.sql", "print, apply or look at the tables of the SQL backend"),
     "bench": ("lychgate_tools.bench", "measure the engine beside bare system calls, as ratios"),
     "doctor": ("lychgate_tools.doctor", "say whether a directory can keep the promises"),
 }

@@ -1,0 +1,93 @@
+"""What the SQL backend asks of a database: a connection, and the ways in which engines differ.
+
+Rules of this file
+  * Statements are written once, with `:name` for values and `{…}` for the words of `Words` that
+    engines spell in their own way. Only a driver module imports a driver.
+  * A connection serves one thread at a time; `_sql_pool.py` sees to it (Q8).
+  * A driver raises what its library raises. `failure` says what that means; `_sql_pool.py` makes
+    the error that callers see.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+Row = tuple[Any, ...]
+Values = Mapping[str, object]
+
+NONE: Values = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """How one engine spells what the others spell otherwise."""
+
+    now: str
+    """Seconds since the Unix epoch by the database's clock, the same all through a statement."""
+    share: str
+    """After a SELECT: keep sweeps away from these rows until the transaction ends."""
+    skip: str
+    """After a SELECT: lock these rows, and pass over those that others have locked."""
+    claim: str
+    """The claim, in one statement (Q5)."""
+
+    def spelled(self, statement: str) -> str:
+        """The statement in this engine's words."""
+        for name in ("now", "share", "skip"):
+            statement = statement.replace("{" + name + "}", getattr(self, name))
+        return statement
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What an error of a driver means."""
+
+    code: str
+    text: str
+    remedy: str
+    schema: bool = False
+    """The tables are missing, or not those of this version."""
+    lost: bool = False
+    """The connection is of no more use."""
+    again: bool = False
+    """Rolled back because of what others did at the time: to be tried again at once."""
+    refused: bool = False
+    """The values cannot be stored at all."""
+
+
+class Connection(Protocol):
+    """One session with a database."""
+
+    def rows(self, statement: str, values: Values = NONE) -> list[Row]:
+        """Run a statement; what it gives."""
+
+    def change(self, statement: str, values: Values = NONE) -> int:
+        """Run a statement; how many rows it changed."""
+
+    def begin(self, write: bool) -> None:
+        """Begin a transaction; with `write` one that never has to be upgraded from reading."""
+
+    def commit(self) -> None: ...
+
+    def rollback(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Driver(Protocol):
+    """One engine."""
+
+    name: str
+    words: Words
+
+    def connect(self, create: bool = False) -> Connection:
+        """A new session; `create`: make an empty database where there is none (SQLite)."""
+
+    def failure(self, error: Exception) -> Failure | None:
+        """What an error means; None for one that is not the driver's."""
+
+    @property
+    def shown(self) -> str:
+        """Where the database is, without secrets."""

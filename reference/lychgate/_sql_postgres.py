@@ -1,0 +1,147 @@
+"""PostgreSQL through psycopg 3 (the optional extra `postgres`).
+
+    postgresql://user@host/database     and whatever else libpq takes in a URI
+
+Rules of this file
+  * The claim looks at its own worker's row first and locks it: a sweep that is under way is waited
+    for, and one that comes later passes over it (Sql.tla, ClaimBegin and SweepBegin).
+  * statement_timestamp() is the database's clock: it stands still all through a statement, so that
+    an index can be used. now() would be the beginning of the transaction.
+  * A session that stands idle inside a transaction is ended by the server, so that a worker which
+    is frozen there does not hold its rows for ever.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import Any
+from urllib.parse import urlsplit
+
+import psycopg
+
+from lychgate._sql_driver import NONE, Failure, Row, Values, Words
+
+_NOW = "CAST(extract(epoch FROM statement_timestamp()) AS double precision)"
+
+_ARM = """
+  SELECT t.id FROM lychgate_tasks AS t
+  WHERE t.owner_id IS NULL AND t.due_at <= {now} AND t.claim_count %s
+    AND EXISTS (SELECT 1 FROM me)
+  ORDER BY t.due_at, t.id LIMIT :%s FOR UPDATE OF t SKIP LOCKED"""
+
+_CLAIM = f"""
+WITH me AS MATERIALIZED (
+  SELECT id FROM lychgate_workers
+  WHERE id = :me AND heartbeat_at >= {{now}} - CAST(:stale AS double precision) FOR SHARE),
+due AS MATERIALIZED ({_ARM % ("< 2", "batch")}),
+suspect AS MATERIALIZED ({_ARM % (">= 2", "suspects")})
+UPDATE lychgate_tasks AS t SET owner_id = :me, claim_count = t.claim_count + 1
+FROM (SELECT id FROM due UNION ALL SELECT id FROM suspect) AS picked
+WHERE t.id = picked.id
+RETURNING t.id, t.serialized_task, t.codec, t.publish_at, t.due_at, t.claim_count""".replace(
+    "{now}", _NOW
+)
+
+_SETTINGS = """
+SELECT set_config('idle_in_transaction_session_timeout', '60000', false),
+       set_config('lock_timeout', '30000', false),
+       set_config('statement_timeout', '60000', false),
+       set_config('synchronous_commit',
+                  CASE current_setting('synchronous_commit') WHEN 'off' THEN 'on'
+                       ELSE current_setting('synchronous_commit') END, false)"""
+
+
+@cache
+def _named(statement: str) -> bytes:
+    """`:name` as psycopg wants it; there are only so many statements."""
+    return re.sub(r":(\w+)", r"%(\1)s", statement.replace("%", "%%")).encode()
+
+
+class PostgresConnection:
+    """One session."""
+
+    def __init__(self, inner: psycopg.Connection[Row]) -> None:
+        self._inner = inner
+
+    def _execute(self, statement: str, values: Values) -> psycopg.Cursor[Row]:
+        return self._inner.execute(_named(statement), dict(values))
+
+    def rows(self, statement: str, values: Values = NONE) -> list[Row]:
+        return self._execute(statement, values).fetchall()
+
+    def change(self, statement: str, values: Values = NONE) -> int:
+        return self._execute(statement, values).rowcount
+
+    def begin(self, write: bool) -> None:
+        self._inner.execute("BEGIN")
+
+    def commit(self) -> None:
+        self._inner.execute("COMMIT")
+
+    def rollback(self) -> None:
+        self._inner.execute("ROLLBACK")
+
+    def close(self) -> None:
+        self._inner.close()
+
+
+class Postgres:
+    """The driver for one database."""
+
+    name = "postgres"
+    words = Words(now=_NOW, share=" FOR SHARE", skip=" FOR UPDATE SKIP LOCKED", claim=_CLAIM)
+
+    def __init__(self, url: str, connect_timeout: int) -> None:
+        self._url = url
+        self._connect_timeout = connect_timeout
+
+    @property
+    def shown(self) -> str:
+        parts = urlsplit(self._url)
+        host = parts.netloc.rpartition("@")[2]
+        return f"{parts.scheme}://{host}{parts.path}"
+
+    def connect(self, create: bool = False) -> PostgresConnection:
+        options: dict[str, Any] = {"connect_timeout": self._connect_timeout}
+        inner = psycopg.connect(self._url, autocommit=True, **options)
+        try:
+            inner.execute(_SETTINGS)
+        except BaseException:
+            inner.close()
+            raise
+        return PostgresConnection(inner)
+
+    def failure(self, error: Exception) -> Failure | None:
+        if not isinstance(error, psycopg.Error):
+            return None
+        state = error.sqlstate or ""
+        text = str(error).strip().partition("\n")[0] or type(error).__name__
+        if state in _SCHEMA:
+            return Failure(state, text, "apply the migrations", schema=True)
+        if state in _AGAIN:
+            return Failure(state, text, "call again", again=True)
+        if isinstance(error, psycopg.DataError) or state == "54000":
+            return Failure(state or "data", text, "give it in smaller parts", refused=True)
+        is_lost = isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError)) and (
+            not state or state[:2] in ("08", "57", "28", "3D")
+        )
+        if is_lost:
+            remedy = _REMEDIES.get(state, f"see that {self.shown} is up and call again")
+            return Failure(state or "connection", text, remedy, lost=True)
+        return Failure(state, text, _REMEDIES.get(state, "mend the cause and call again"))
+
+
+_SCHEMA = frozenset({"42P01", "3F000", "42703"})
+_AGAIN = frozenset({"40001", "40P01"})
+_REMEDIES = {
+    "42501": "grant this role SELECT, INSERT, UPDATE and DELETE on the tables named lychgate_…",
+    "53100": "free space on the server's device and call again",
+    "53300": "raise max_connections or lower pool_size, and call again",
+    "55P03": "another session holds the rows for long; end it and call again",
+    "57014": "the server is too slow, or another session holds the rows; call again",
+    "25006": "this server takes no changes: name the primary",
+    "28P01": "mend user or password",
+    "28000": "mend user or password",
+    "3D000": "name a database that exists",
+}

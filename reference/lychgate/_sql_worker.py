@@ -1,0 +1,255 @@
+"""One worker of the SQL backend: its name, its heartbeats, and what it has in hand (Q6).
+
+Rules of this file
+  * A name is fresh whenever a worker registers: after it was taken for dead, and in a forked child.
+    A token of an earlier name, or of an earlier claim, fails the fence.
+  * An answer that never came is kept in mind. If it may have given this worker tasks, the worker
+    gives back what it owns and does not hold (`reconcile`); if it may have ended one, a second end
+    that finds nothing is no lost claim.
+  * Claims, heartbeats and reconciling come one at a time. An id is held before its row is inserted,
+    so that reconciling in another thread never gives it back.
+  * The database's clock decides. The caller's only says when the next heartbeat is sent.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from lychgate._backend import ClaimLost
+from lychgate._fs import Facts
+from lychgate._records import Codec
+from lychgate._sql_driver import Connection
+from lychgate._sql_errors import SchemaError, SqlError
+from lychgate._sql_options import Options
+from lychgate._sql_pool import Pool
+from lychgate._sql_records import shown, unreadable, worn_out
+from lychgate._sql_store import Statements, TaskRow, Token
+from lychgate._stats import Stats
+
+R = TypeVar("R")
+
+SUSPECT_CLAIMS = 2
+"""Tasks that so many workers in a row vanished with are claimed one at a time (U7): a death then
+counts against one of them, and the innocent of a batch are told from the guilty."""
+
+
+@dataclass(slots=True)
+class Held:
+    """A task in this worker's hands. `unsure`: an end of it had no answer."""
+
+    token: Token
+    unsure: bool = False
+
+
+class Worker:
+    """Who the backend is for the database."""
+
+    def __init__(
+        self, pool: Pool, db: Statements, options: Options, facts: Facts, stats: Stats
+    ) -> None:
+        self._pool = pool
+        self._db = db
+        self._options = options
+        self._facts = facts
+        self._stats = stats
+        self.name = ""
+        self.turn = threading.RLock()  # claims, heartbeats, reconciling
+        self._guard = threading.Lock()  # of `_held`
+        self._held: dict[str, Held] = {}
+        self._unsure = False  # the database may say that tasks are ours of which we do not know
+        self._beaten_at = 0.0
+        self._failing = False  # the last heartbeat failed
+
+    # --- life ---------------------------------------------------------------------------------
+
+    def register(self) -> None:
+        """Become a worker under a fresh name."""
+        name = f"{self._facts.pid()}-{self._facts.random(12).hex()}"
+        self._pool.transact("register", lambda db: self._db.register(db, name))
+        self.name = name
+        self._beaten_at = self._facts.now()
+        self._failing = False
+
+    def registered(self) -> str:
+        """The name, after registering where that has not been done."""
+        if not self.name:
+            with self.turn:
+                if not self.name:
+                    self.register()
+        return self.name
+
+    def keep_alive(self, now: float, at_once: bool = False) -> float:
+        """Heartbeat and sweep if they are due, or the caller's clock was set back; when next."""
+        interval = self._options.heartbeat_interval
+        with self.turn:
+            self.registered()
+            if at_once or self._failing or not 0 <= now - self._beaten_at < interval:
+                self._beat()
+                self._beaten_at = now
+                self.sweep()
+            if self._unsure:
+                self._reconcile()
+            return self._beaten_at + interval
+
+    def _beat(self) -> None:
+        name = self.name
+        self._failing = True  # and no claims until one succeeds
+        if not self._pool.transact("heartbeat", lambda db: self._db.beat(db, name)):
+            self._stats.count("taken_for_dead")
+            self.register()
+        self._failing = False
+
+    def sweep(self) -> None:
+        """Orphan what dead workers owned."""
+        workers, tasks = self._pool.transact("sweep", self._db.sweep)
+        self._stats.count("workers_swept", workers)
+        self._stats.count("tasks_orphaned", tasks)
+
+    def _reconcile(self) -> None:
+        name = self.name
+
+        def work(db: Connection) -> int:
+            unknown = [key for key in self._db.owned(db, name) if key not in self._held]
+            self._db.give_back(db, name, unknown)
+            return len(unknown)
+
+        self._unsure = False  # before the look: an answer lost meanwhile sets it again
+        try:
+            self._stats.count("reconciled", self._pool.transact("reconcile", work))
+        except BaseException:
+            self._unsure = True
+            raise
+
+    def stop(self) -> None:
+        """Give everything back, and leave."""
+        with self.turn:
+            if self.name:
+                name = self.name
+                count = self._pool.transact("close", lambda db: self._db.stop(db, name))
+                self._stats.count("released", count)
+
+    # --- tasks in hand ------------------------------------------------------------------------
+
+    def held(self, key: str) -> Held | None:
+        """What this worker has of a task, as far as it knows."""
+        return self._held.get(key)
+
+    def _hold(self, key: str, token: Token) -> None:
+        with self._guard:
+            self._held[key] = Held(token)
+
+    def _drop(self, key: str) -> None:
+        with self._guard:
+            self._held.pop(key, None)
+
+    def add(self, key: str, codec: str, data: bytes, publish_at: float | None) -> bool:
+        """Insert a task, this worker's own if it is immediate (Q4). False: another has the id."""
+        name = self.registered()
+        is_own = publish_at is None
+        if is_own:
+            self._hold(key, Token(name, 1))
+        try:
+            found = self._pool.transact(
+                "add_task", lambda db: self._db.add(db, name, key, data, codec, publish_at)
+            )
+        except BaseException as error:
+            self._drop(key)
+            self._note(error)
+            raise
+        if found != (name, 1):
+            self._drop(key)
+        if found is None:
+            return False
+        if is_own and found[0] is None:
+            self._take(key)
+        return True
+
+    def _take(self, key: str) -> None:
+        """The row has no owner, though it is to run at once: claim this one, if still to be had."""
+        with self.turn:
+            self.keep_alive(self._facts.now(), at_once=True)
+            name = self.name
+            try:
+                count = self._pool.transact("take", lambda db: self._db.take(db, name, key))
+            except BaseException as error:
+                self._note(error)
+                raise
+            if count is not None:
+                self._hold(key, Token(name, count))
+
+    def claim(self, codec: Codec) -> list[TaskRow]:
+        """A batch of due tasks that are this worker's from now on (Q5)."""
+        with self.turn:
+            self.keep_alive(self._facts.now())
+            name = self.name
+            suspects = int(not self._has_suspect(name))
+            worn: list[TaskRow] = []
+
+            def work(db: Connection) -> list[TaskRow]:
+                rows = self._db.claim(db, name, self._options.batch_size, suspects)
+                worn[:] = [row for row in rows if row.count > self._options.claims_max]
+                for row in worn:
+                    self._db.bury(db, worn_out(codec, row), Token(name, row.count))
+                return [row for row in rows if row.count <= self._options.claims_max]
+
+            try:
+                rows = self._pool.transact("claim", work)
+            except BaseException as error:
+                self._note(error)
+                raise
+            for row in rows:
+                self._hold(row.key, Token(name, row.count))
+            self._stats.count("claimed", len(rows))
+            self._stats.count("killers_buried", len(worn))
+            return rows
+
+    def _has_suspect(self, name: str) -> bool:
+        with self._guard:
+            tokens = [held.token for held in self._held.values()]
+        return any(it.owner == name and it.count > SUSPECT_CLAIMS for it in tokens)
+
+    def _note(self, error: BaseException) -> None:
+        """After a call that may have given us a task: whatever is not surely nothing."""
+        if not getattr(error, "definite", False):
+            self._unsure = True
+
+    def end(self, key: str, held: Held, step: str, work: Callable[[Connection], bool]) -> None:
+        """Finish, retry or bury a held task. Raises ClaimLost when it is ours no more (Q6)."""
+
+        def fenced(db: Connection) -> str:
+            if work(db):
+                return "done"
+            return "taken" if self._db.exists(db, key) else "gone"
+
+        try:
+            outcome = self._pool.transact(step, fenced)
+        except SqlError as error:
+            held.unsure = held.unsure or not error.definite
+            raise
+        self._drop(key)
+        if outcome == "done" or (outcome == "gone" and held.unsure):
+            return  # if it is gone, the end whose answer was lost was ours
+        raise self.lost(key)
+
+    def bury_unreadable(self, row: TaskRow) -> None:
+        """Q7: raw bytes and reason. The rest of the batch goes on, whatever happens here."""
+        held = Held(Token(self.name, row.count))
+        dead = unreadable(row)
+        try:
+            self.end(row.key, held, "bury", lambda db: self._db.bury(db, dead, held.token))
+            self._stats.count("unreadable_buried")
+        except (ClaimLost, SqlError, SchemaError):
+            self._drop(row.key)
+            self._unsure = True  # if it is still ours it goes back, and is claimed again
+            self._stats.count("unreadable_left")
+
+    def lost(self, key: str) -> ClaimLost:
+        """What to raise at a caller whose task is another's."""
+        self._stats.count("claims_lost")
+        return ClaimLost(
+            f"task {shown(key)!r} is not this worker's any more: another has it, or has ended it; "
+            "nothing was changed"
+        )
