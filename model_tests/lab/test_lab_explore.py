@@ -18,7 +18,7 @@ from lychgate import Disk, _ops
 from lychgate._fs import Fs
 from lychgate._op import Op
 from lychgate_conformance.lab.__main__ import main
-from lychgate_conformance.lab._campaign import PARTS, Part, run_part
+from lychgate_conformance.lab._campaign import PARTS, Order, Part, run_part
 from lychgate_conformance.lab._disk import Machine
 from lychgate_conformance.lab._enumerate import image_set
 from lychgate_conformance.lab._explore import Bounds, Explorer, Finding
@@ -29,8 +29,9 @@ from lychgate_conformance.lab._oracle import Oracle
 from lychgate_conformance.lab._plan import Phase, Plan, parse_plan
 from lychgate_conformance.lab._rate import measure
 from lychgate_conformance.lab._recover import Outcome, Recovery
+from lychgate_conformance.lab._replay import command, replay
 from lychgate_conformance.lab._run import Run
-from lychgate_conformance.lab._shrink import command, replay, shrink
+from lychgate_conformance.lab._shrink import shrink
 from lychgate_conformance.lab._starts import BOOT, DATA, STARTS, find_start
 from lychgate_conformance.lab._sweep import faults_of
 from lychgate_conformance.lab._target import PATH, PREFIX, Target, dead_record, task_record
@@ -69,10 +70,12 @@ def test_every_start_survives_every_crash(start: str) -> None:
 )
 def test_the_first_workloads_of_every_part(part: Part) -> None:
     """D17, D29, D32, D34, W3, W5, W9, U3, U4, F2: a sample of what the nightly run goes through."""
-    many = part.bounds.kills or part.bounds.depth > 1 or part.faults != () or part.shapes != ((1,),)
+    many = (
+        part.bounds.kills or part.bounds.depth > 1 or part.faults != () or part.shapes != ((1,),)
+    ) or part.knob == "+1"
     result = run_part(
         replace(part, bounds=replace(part.bounds, preemptions=0)),
-        Target,
+        Order(),
         1e9,
         length_max=sum(part.shapes[0]),
         workloads_max=1 if many else FEW,
@@ -119,8 +122,11 @@ def test_every_fault_of_an_add_and_a_task() -> None:
 def test_the_engine_under_every_model(model: str) -> None:
     """F1: the named models, and garbage in blocks that were never written."""
     totals = explored(Target(), "torn-old;0;add:a,remove:p,task:t", model=model).totals
-    if model in ("posix-min",):
+    if model == "posix-min":
         assert totals.findings  # rename in three steps: F1 assumes that it is one
+    elif model == "ext4-writeback":
+        # blocks of a file that a rename replaced are given to others before the rename is durable
+        assert {found.kind for found in totals.findings} == {"acknowledged-add-lost"}
     else:
         assert not totals.findings, [str(found.plan) for found in totals.findings]
 
@@ -228,14 +234,14 @@ def test_a_finding_is_shrunk_and_replayed_by_one_command() -> None:
     small = shrink(next(f for f in found if f.kind == "acknowledged-add-lost"), target, bounds)
     assert str(small.plan.workload) == "new;0;add:a" and not any(small.plan.phases[0].choices)
     line = command(small.plan)
-    assert line.startswith("python -m lychgate_conformance.lab replay ")
+    assert line.startswith("lychgate replay ")
     said: list[str] = []
-    text = replay(parse_plan(str(small.plan)), target, bounds, said.append)
+    text = replay(parse_plan(str(small.plan)), target, said.append)
     assert text.startswith("acknowledged-add-lost")
     assert any("AppendRecord" in entry for entry in said)
     assert any("the host crashes and leaves image" in entry for entry in said)
     with pytest.raises(LookupError):  # the true engine never leaves that image
-        replay(small.plan, Target(), bounds, said.append)
+        replay(small.plan, Target(), said.append)
 
 
 def test_clean_up_that_awaits_in_a_crash_is_caught() -> None:

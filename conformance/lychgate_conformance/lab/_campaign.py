@@ -10,12 +10,13 @@ from __future__ import annotations
 import errno
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from lychgate_conformance.lab._explore import Bounds, Explorer, Totals
 from lychgate_conformance.lab._faults import Fault
-from lychgate_conformance.lab._models import PORTABLE, Model
+from lychgate_conformance.lab._family import Limits
+from lychgate_conformance.lab._models import PORTABLE, Model, find_model
 from lychgate_conformance.lab._starts import STARTS
 from lychgate_conformance.lab._sweep import faults_of
 from lychgate_conformance.lab._target import ROTATE_NEVER, Target
@@ -34,7 +35,7 @@ TargetMaker = Callable[[int, int], Target]
 
 _STARTS = tuple(STARTS)
 _FEW_STARTS = ("two", "torn-old", "orphan")
-_SMALL_WAL = 90  # bytes: two or three records
+_SMALL_WAL = 35  # bytes: the second record makes the file too large
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,8 @@ class Part:
     rotate_bytes: int = ROTATE_NEVER
     length_max: int = 3
     lock_attempts: int = 3
+    knob: str = ""
+    """What is put behind the name of the model (`_models.KNOBS`)."""
 
     def workloads(self, length: int) -> Iterator[Workload]:
         """All workloads of one length."""
@@ -69,13 +72,49 @@ PARTS: tuple[Part, ...] = (
     Part("wal", (*WAL_STEPS, "reopen"), ((1,),)),
     Part("wal-batched", (*WAL_STEPS, "tick", "wait", "reopen"), ((1,),), frequency=0.5),
     Part("rotation", WAL_STEPS, ((1,),), _FEW_STARTS, rotate_bytes=_SMALL_WAL, length_max=5),
+    Part(
+        "rotation-batched",
+        (*WAL_STEPS, "wait"),
+        ((1,),),
+        _FEW_STARTS,
+        0.5,
+        rotate_bytes=_SMALL_WAL,
+        length_max=4,
+    ),
     Part("handoff", HAND_STEPS, ((1,),)),
+    Part("small-units", ALL_STEPS, ((1,),), ("two", "torn-old", "edge"), knob="+512"),
+    Part(
+        "byte-units",
+        ALL_STEPS,
+        ((1,),),
+        ("clean",),
+        bounds=Bounds(limits=Limits(images_max=300, sample=50)),
+        length_max=2,
+        knob="+1",
+    ),
+    Part("garbage", ALL_STEPS, ((1,),), ("two", "torn-old", "edge"), knob="+garbage"),
     Part("second-crash", ALL_STEPS, ((1,),), bounds=Bounds(depth=2), length_max=2),
     Part("fork", _FORK_STEPS, ((1,),), ("new", "two", "old"), bounds=_ONE),
+    Part(
+        "fork-kills",
+        _FORK_STEPS,
+        ((1,),),
+        ("new", "two"),
+        bounds=Bounds(preemptions=1, kills=1),
+        length_max=2,
+    ),
     Part("fibers", DEAD_STEPS, ((2,),), _FEW_STARTS),
     Part("fibers-wal", WAL_STEPS, ((2,),), _FEW_STARTS),
     Part("workers", DEAD_STEPS, ((1, 1),), _FEW_STARTS),
-    Part("time-outs", DEAD_STEPS, ((2,), (1, 1)), _FEW_STARTS, bounds=_ONE, lock_attempts=1),
+    Part(
+        "time-outs",
+        DEAD_STEPS,
+        ((2,), (1, 1), (2, 1)),
+        _FEW_STARTS,
+        bounds=_ONE,
+        lock_attempts=1,
+    ),
+    Part("lock-file", (*DEAD_STEPS, "lose-lock", "reopen"), ((1,), (1, 1)), ("two", "old")),
     Part("workers-wal", WAL_STEPS, ((1, 1),), _FEW_STARTS, bounds=_ONE),
     Part("workers-hand", HAND_STEPS, ((1, 1),), _FEW_STARTS, bounds=_ONE),
     Part(
@@ -99,6 +138,14 @@ PARTS: tuple[Part, ...] = (
     Part("rotation-workers", WAL_STEPS, ((1, 1),), _FEW_STARTS, 0.0, _ONE, (), _SMALL_WAL, 3),
     Part("faults", ALL_STEPS, ((1,),), faults=None),
     Part("faults-batched", (*WAL_STEPS, "wait"), ((1,),), frequency=0.5, faults=None),
+    Part(
+        "faults-small-units",
+        ("add:a", "add:b", "remove:p", "task:t", "done:t", "list"),
+        ((1,),),
+        ("aligned", "edge"),
+        faults=(errno.EIO,),
+        knob="+512",
+    ),
     Part("faults-rotation", WAL_STEPS, ((1,),), _FEW_STARTS, 0.0, Bounds(), None, _SMALL_WAL, 3),
     Part("faults-workers", ALL_STEPS, ((1, 1),), _FEW_STARTS, bounds=_ONE, faults=_HARD),
     Part("faults-fibers", ALL_STEPS, ((2,),), _FEW_STARTS, bounds=_ONE, faults=_HARD),
@@ -111,11 +158,12 @@ PARTS: tuple[Part, ...] = (
 class PartResult:
     """What became of one part."""
 
-    name: str
+    part: Part
     finished: dict[int, int] = field(default_factory=dict)
     planned: dict[int, int] = field(default_factory=dict)
     totals: Totals = field(default_factory=Totals)
     seconds: float = 0.0
+    interrupted: bool = False
 
     @property
     def partial(self) -> list[str]:
@@ -125,41 +173,79 @@ class PartResult:
             for n, planned in self.planned.items()
             if self.finished.get(n, 0) < planned
         ]
-        return cut + sorted(self.totals.partial)
+        longer = [f"nothing of length {n}" for n in self._lengths() if n not in self.planned]
+        return cut + longer + sorted(self.totals.partial)
+
+    def _lengths(self) -> range:
+        return range(1, self.part.length_max + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """How parts are to be explored."""
+
+    model: Model = PORTABLE
+    seed: int = 1
+    """Of the order in which the workloads of one length come."""
+    make_target: TargetMaker = Target
+    distinct: set[int] | None = None
+    """Where images that differ in content are counted, if they are."""
+    watch: Callable[[PartResult], None] = lambda _result: None
+    """Is told after every workload."""
 
 
 def run_part(
     part: Part,
-    make_target: TargetMaker,
+    order: Order,
     seconds: float,
     *,
-    model: Model = PORTABLE,
-    seed: int = 1,
     length_max: int | None = None,
     workloads_max: int | None = None,
-    distinct_max: int = 0,
 ) -> PartResult:
-    """Explore one part until it is done, out of time, or at its first findings."""
-    target = make_target(part.lock_attempts, part.rotate_bytes)
-    bounds = replace(part.bounds, seconds=seconds, distinct_max=distinct_max)
-    explorer = Explorer(target, model, bounds)
-    result = PartResult(part.name, totals=explorer.totals)
+    """Explore one part until it is done, out of time, interrupted, or at what it looks for."""
+    target = order.make_target(part.lock_attempts, part.rotate_bytes)
+    bounds = replace(part.bounds, seconds=seconds)
+    model = find_model(order.model.name + part.knob)
+    explorer = Explorer(target, model, bounds, order.distinct)
+    result = PartResult(part, totals=explorer.totals)
     began = time.monotonic()
-    for length in range(1, (length_max or part.length_max) + 1):
-        workloads = list(part.workloads(length))
-        result.planned[length] = len(workloads)
-        random.Random(seed).shuffle(workloads)
-        for number, workload in enumerate(workloads[:workloads_max]):
-            if explorer.out_of_time:
+    try:
+        for length in range(1, (length_max or part.length_max) + 1):
+            if explorer.is_over:
                 break
-            faults: list[Fault | None] = [None]
-            if part.faults != ():
-                faults += faults_of(target, workload, part.faults)
-            explorer.explore(workload, faults)
-            if not explorer.out_of_time:
+            workloads = list(part.workloads(length))
+            result.planned[length] = len(workloads)
+            random.Random(order.seed).shuffle(workloads)
+            for number, workload in enumerate(workloads[:workloads_max]):
+                explorer.explore(workload, _faults(part, target, workload))
+                if explorer.is_over:
+                    break
                 result.finished[length] = number + 1
+                result.seconds = time.monotonic() - began
+                order.watch(result)
+    except KeyboardInterrupt:
+        result.interrupted = True
+        explorer.totals.partial["interrupted"] += 1
     result.seconds = time.monotonic() - began
     return result
+
+
+def _faults(part: Part, target: Target, workload: Workload) -> list[Fault | None]:
+    found: list[Fault | None] = [None]
+    if part.faults != ():
+        found += faults_of(target, workload, part.faults, part.bounds.focus)
+    return found
+
+
+def run_parts(parts: Sequence[Part], order: Order, seconds: float) -> Iterator[PartResult]:
+    """Explore parts one after another; what one of them leaves of its time goes to the others."""
+    deadline = time.monotonic() + seconds
+    for number, part in enumerate(parts):
+        left = max(0.0, deadline - time.monotonic())
+        result = run_part(part, order, left / (len(parts) - number))
+        yield result
+        if result.interrupted:
+            return
 
 
 def find_part(name: str) -> Part:

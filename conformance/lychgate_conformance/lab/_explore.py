@@ -17,26 +17,29 @@ Rules of this file
 from __future__ import annotations
 
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 
 from lychgate_conformance.lab._enumerate import Enumerator
 from lychgate_conformance.lab._family import Family, Limits
+from lychgate_conformance.lab._fiber import Fiber as Actor
 from lychgate_conformance.lab._fiber import Violation
 from lychgate_conformance.lab._faults import Fault
 from lychgate_conformance.lab._image import Image, cached_image
 from lychgate_conformance.lab._disk import Machine
 from lychgate_conformance.lab._models import PORTABLE, Model, Order
 from lychgate_conformance.lab._oracle import Oracle
-from lychgate_conformance.lab._plan import Phase, Plan
+from lychgate_conformance.lab._plan import Phase, Plan, Setting
 from lychgate_conformance.lab._recover import Outcome, Recovery, part_of
 from lychgate_conformance.lab._run import Run
 from lychgate_conformance.lab._starts import BOOT, find_start
 from lychgate_conformance.lab._target import Target
 from lychgate_conformance.lab._workload import Fiber, Workload, parse_workload
 
+
+ANY = "any"
 
 _SETS_MAX = 50_000
 """Image sets that are remembered; beyond it memory is given back and work may be done again."""
@@ -56,10 +59,10 @@ class Bounds:
     limits: Limits = Limits()
     revival: Fiber = ()
     """What a new process does after a kill."""
-    distinct_max: int = 0
-    """Count images that differ in content, over everything explored, up to so many."""
     stop_at: str = ""
-    """The kind of finding after which there is nothing more to look for."""
+    """The kind of finding after which there is nothing more to look for; `ANY` for every kind."""
+    focus: frozenset[str] = frozenset()
+    """Steps before which a fiber is preempted or killed; empty for all. A narrower search."""
     second: str = "list,pending,add:z,list"
     """What the first process does after a host crash, when `depth` is 2."""
 
@@ -76,7 +79,7 @@ class Totals:
     images: int = 0
     """Images, summed over the distinct image sets."""
     distinct: int = 0
-    """Images that differ in content, as far as `Bounds.distinct_max` had them counted."""
+    """Images that differ in content from all that were counted before; 0 if nobody counts."""
     recoveries: int = 0
     judged: int = 0
     """(outcome, oracle) pairs."""
@@ -101,10 +104,17 @@ class Enough(Exception):
 
 
 class Explorer:
-    """Explores workloads of one target under one model."""
+    """Explores workloads of one target under one model.
+
+    `distinct` gets a hash of every image's names and contents; several explorers may share it.
+    """
 
     def __init__(
-        self, target: Target, model: Model = PORTABLE, bounds: Bounds = Bounds()
+        self,
+        target: Target,
+        model: Model = PORTABLE,
+        bounds: Bounds = Bounds(),
+        distinct: set[int] | None = None,
     ) -> None:
         self.target = target
         self.model = model
@@ -117,7 +127,8 @@ class Explorer:
         }
         self.after_kill = {n: Recovery(target, f"boot-{n}") for n in depths}
         self._sets: dict[tuple[object, ...], dict[Outcome, Image]] = {}
-        self._distinct: set[int] = set()
+        self._distinct = distinct
+        self._is_found = False
         self._taken: list[int] = []
         self._spent = 0
         self._deadline = time.monotonic() + bounds.seconds
@@ -128,14 +139,37 @@ class Explorer:
         """One workload. The first finding of each kind is kept."""
         self.totals.workloads += 1
         start = find_start(workload.start)
-        with self.target.constants(), suppress(Enough):
+        with self.target.constants():
             for fault in faults:
+                if self._is_found:
+                    break
                 oracle = Oracle(start.dead, start.tasks, workload.frequency)
-                plan = Plan(self.target.name, self.model.name, workload, fault, ())
-                self._phase(plan, start.image, oracle, 1)
+                plan = self._plan(workload, fault)
+                with suppress(Enough):
+                    self._phase(plan, start.image, oracle, 1)
         self.totals.recoveries = sum(
             r.done for r in (*self.after_crash.values(), *self.after_kill.values())
         )
+
+    def _plan(self, workload: Workload, fault: Fault | None) -> Plan:
+        bounds, limits = self.bounds, self.bounds.limits
+        setting = Setting(
+            bounds.kills,
+            ",".join(map(str, bounds.revival)),
+            bounds.second,
+            self.target.lock_attempts,
+            self.target.rotate_bytes,
+            limits.images_max,
+            limits.torn_max,
+            limits.sample,
+            limits.seed,
+        )
+        return Plan(self.target.name, self.model.name, workload, fault, (), setting)
+
+    @property
+    def is_over(self) -> bool:
+        """Nothing more is to be explored: the time is over, or what was looked for was found."""
+        return self.out_of_time or self._is_found
 
     @property
     def out_of_time(self) -> bool:
@@ -145,18 +179,18 @@ class Explorer:
         """All schedules of one phase: the plan's workload, or what follows a crash."""
         base = (depth, image, tuple(sorted(image.hidden.items())))
         seen: dict[tuple[object, ...], tuple[int, int]] = {}
-        todo: list[list[int]] = [[]]
+        todo: deque[bytes] = deque((b"",))  # first in, first out: few preemptions first
         while todo:
             if self.out_of_time:
                 self.totals.partial["out of time"] += 1
                 return
-            prefix = todo.pop()
+            prefix = todo.popleft()
             self.totals.runs += 1
             run = self._start(plan, image, oracle.clone(), depth)
             try:
                 for choices in self._follow(run, prefix, seen):
                     self._judge(plan, run, choices, base, depth)
-                    todo.extend(self._alternatives(run, choices))
+                    todo.extend(map(bytes, self._alternatives(run, choices)))
                 run.check_end()
             except Violation as found:
                 phase = Phase(tuple(self._taken), None, "")
@@ -172,7 +206,7 @@ class Explorer:
         return Run(
             self.target,
             workload,
-            Machine(image, boot=f"boot-{depth}"),
+            Machine(image, boot=f"boot-{depth}", unit=self.model.unit),
             oracle,
             fault=plan.fault if first else None,
             kills=self.bounds.kills if first else 0,
@@ -182,7 +216,7 @@ class Explorer:
         )
 
     def _follow(
-        self, run: Run, prefix: list[int], seen: dict[tuple[object, ...], tuple[int, int]]
+        self, run: Run, prefix: bytes, seen: dict[tuple[object, ...], tuple[int, int]]
     ) -> Iterator[list[int]]:
         """Take the prefix, then go on with 0; yields in every state that is new."""
         choices: list[int] = []
@@ -214,6 +248,8 @@ class Explorer:
         if not able:
             return
         free = able[0] is not run.current
+        if self.bounds.focus and not free and self._next(able[0]) not in self.bounds.focus:
+            return
         if free or self._spent < self.bounds.preemptions:
             for other in range(1, len(able)):
                 yield [*choices, other]
@@ -222,11 +258,14 @@ class Explorer:
         for kill in range(len(run.kinds_of_kill(able[0]))):
             yield [*choices, len(able) + kill]
 
+    def _next(self, fiber: Actor) -> str:
+        return "" if fiber.op is None else fiber.op.action
+
     def _drop(self, run: Run) -> None:
         try:
             run.abandon()
         except Violation as found:
-            plan = Plan(self.target.name, self.model.name, run.workload, None, ())
+            plan = self._plan(run.workload, run.fault)
             self._report(plan, Phase(tuple(self._taken), None, ""), str(found))
 
     # --- crashes ----------------------------------------------------------------------------------
@@ -289,15 +328,17 @@ class Explorer:
 
     def _count_distinct(self, family: Family) -> None:
         known = self._distinct
-        if len(known) < self.bounds.distinct_max:
+        if known is not None:
+            before = len(known)
             known.update([hash((family.paths, contents)) for contents in family.combinations()])
-            self.totals.distinct = len(known)
+            self.totals.distinct += len(known) - before
 
     def _report(self, plan: Plan, phase: Phase, text: str) -> None:
         finding = Finding(text, plan.then(phase))
         if all(known.kind != finding.kind for known in self.totals.findings):
             self.totals.findings.append(finding)
-        if finding.kind == self.bounds.stop_at:
+        if self.bounds.stop_at in (ANY, finding.kind):
+            self._is_found = True
             raise Enough
 
 

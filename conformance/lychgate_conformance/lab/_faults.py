@@ -1,8 +1,8 @@
 """What can be made to go wrong in a simulated call, and which errors each call can give.
 
     errno      the call fails and has done nothing, except that a write may first have taken `keep`
-               bytes (it then returns them, and fails when it is repeated), and that a failed sync
-               may lose what was dirty
+               bytes (it then returns them, and the next call of its kind fails), and that a failed
+               sync may lose what was dirty
     short      `code` 0 with `keep`: the read or write is short, and that is all
     loss       for syncs: what the failure does to what was dirty (crash-semantics §6)
 

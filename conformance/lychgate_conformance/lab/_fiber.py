@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Any
 
 from lychgate._op import Op
 
-from lychgate_conformance.lab._oracle import Change
+from lychgate_conformance.lab._oracle import Change, Oracle
 from lychgate_conformance.lab._simfs import SimFs
-from lychgate_conformance.lab._target import Backend
+from lychgate_conformance.lab._target import DEAD_CLASS, Backend
 from lychgate_conformance.lab._workload import Step
 
 
@@ -52,41 +52,22 @@ def calls_of(step: Step, serial: int) -> Calls:
         yield Call(step.kind, step.key, serial)
 
 
-class View:
-    """The facts that a backend sees: those of the process that is running it. After a fork two
-    processes have the same backend, and what it keeps per process must be enough to part them."""
-
-    def __init__(self, fs: SimFs) -> None:
-        self.fs = fs
-
-    def resolve(self, path: str) -> str:
-        return self.fs.resolve(path)
-
-    def now(self) -> float:
-        return self.fs.now()
-
-    def random(self, size: int) -> bytes:
-        return self.fs.random(size)
-
-    def pid(self) -> int:
-        return self.fs.pid()
-
-    def boot(self) -> str:
-        return self.fs.boot()
-
-
 class Worker:
     """One process and its backend."""
 
-    def __init__(self, number: int, fs: SimFs, view: View, backend: Backend) -> None:
+    def __init__(self, number: int, fs: SimFs, backend: Backend) -> None:
         self.number = number
         self.fs = fs
-        self.view = view
         self.backend = backend
         self.is_open = False
         self.alive = True
         self.history = 0
         self.owned: set[str] = set()
+        """Tasks that it added itself since it opened the store."""
+        self.shown: frozenset[str] = frozenset()
+        """Tasks that its last `pending_tasks` gave."""
+        self.opened = 0
+        """When the oracle saw it open the store."""
 
 
 class Fiber:
@@ -101,6 +82,7 @@ class Fiber:
         self.program: Any = None  # the coroutine of the call under way
         self.op: Op[Any] | None = None
         self.parked = False
+        self.naps = 0  # sleeps since somebody gave something back
         self.turns = 0  # how often it went
 
     @property
@@ -111,3 +93,35 @@ class Fiber:
 def opening() -> Calls:
     """The calls that a worker begins with."""
     yield Call("open")
+
+
+def started(
+    oracle: Oracle, worker: Worker, call: Call, owned: frozenset[str] | None
+) -> tuple[Change, Any]:
+    """The program that makes a call, and the change by which the oracle knows it.
+
+    `owned` are the tasks that the worker surely owns, None for all.
+    """
+    backend, key = worker.backend, call.key
+    if call.kind == "add":
+        change = oracle.start_add((key, call.serial))
+        return change, backend.add_dead_task(key, None, None, DEAD_CLASS, call.serial)
+    if call.kind == "remove":
+        return oracle.start_remove(key, call.handoff), backend.remove_dead_tasks([key])
+    if call.kind == "task":
+        beside = key in oracle.tasks and owned is not None and key not in owned
+        change = oracle.start_task(key, call.serial, worker.number, beside)
+        return change, backend.add_task(call.serial, None, key)
+    if call.kind == "done":
+        change = oracle.start_done(key, worker.number, call.handoff)
+        return change, backend.remove_task(key)
+    reads: dict[str, Callable[[], Any]] = {
+        "list": lambda: backend.list_dead_tasks(),
+        "find": lambda: backend.find_dead_task(key),
+        "pending": lambda: backend.pending_tasks(),
+        "sync": lambda: backend.sync(),
+        "tick": lambda: backend.tick(worker.fs.now() + 1e6),
+        "close": lambda: backend.close(),
+        "open": lambda: backend.open(),
+    }
+    return oracle.start_read(), reads[call.kind]()

@@ -44,6 +44,7 @@ def judge(
     elif call.kind == "pending":
         tasks: list[Record] = [task_record(pending) for pending in result]
         text = oracle.check_tasks(tasks, cache_was_lost, owned, since)
+        worker.shown = frozenset(key for key, _ in tasks)
     sure = call.kind != "done" or owned is None or call.key in owned
     oracle.finish(change, ACKED if sure else MAYBE)  # removing a task of others does nothing
     if call.kind in ("task", "done"):
@@ -51,9 +52,12 @@ def judge(
     if call.kind == "task":
         worker.owned.add(call.key)
     if call.kind in ("sync", "close"):
-        oracle.synced(change, worker.number)
+        oracle.synced(change, worker.number, worker.opened if cache_was_lost else 0)
+    if call.kind == "open":
+        worker.opened = oracle.time
     if call.kind == "close":
         worker.owned.clear()  # whoever opens next may take the file over
+        worker.shown = frozenset()
         if count := worker.fs.open_descriptors():
             return text or f"descriptor-leak: {count} open after close"
     return text

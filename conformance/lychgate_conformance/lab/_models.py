@@ -7,15 +7,21 @@
     all         nothing is lost: the end of a process; the write in flight may be cut
     prefix      strictly in issue order (a model to compare with; no file system promises it)
 
-The verdict is taken under `portable`; the named models say which deployments a failure hits. The
-knobs: `unit` (bytes that a device writes whole; a property of the recorder), `fills` (what bytes
-that were never written read as), `lying_flush` (a sync forces nothing).
+The verdict is taken under `portable`; the named models say which deployments a failure hits.
+Knobs are put behind a model's name, one or several: `portable+512`, `xfs+garbage+lying`.
+
+    512, 1    the bytes that a device writes whole, in place of 4096
+    garbage   bytes that were never written read as NUL or as garbage with newlines in it
+    lying     a sync forces nothing: no promise can be kept; shows that the oracle is not blind
 """
 
 from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, replace
+from typing import Any
+
+from lychgate_conformance.lab._micro import BLOCK_BYTES
 
 NUL = b"\0"
 GARBAGE = b"\xa5\n\xa5\xff{}\n"
@@ -63,6 +69,7 @@ class Model:
     replace_flushes: bool = False
     """Whether a rename over an existing name waits for the bytes of what it moves."""
     fills: tuple[bytes, ...] = (NUL,)
+    unit: int = BLOCK_BYTES
     lying_flush: bool = False
 
     def __post_init__(self) -> None:
@@ -107,10 +114,23 @@ MODELS: dict[str, Model] = {
 """All models by name."""
 
 
+KNOBS: dict[str, dict[str, Any]] = {
+    "512": {"unit": 512},
+    "1": {"unit": 1},
+    "garbage": {"fills": (NUL, GARBAGE)},
+    "lying": {"lying_flush": True},
+}
+"""What a knob changes of a model."""
+
+
 def find_model(name: str) -> Model:
-    """The model of this name; `+lying` behind it makes every flush a lie. ValueError if unknown."""
-    plain = name.removesuffix("+lying")
+    """The model of this name, knobs behind a `+` each; ValueError if one of them is unknown."""
+    plain, *knobs = name.split("+")
     if plain not in MODELS:
-        raise ValueError(f"unknown persistence model {name!r}; known: {', '.join(MODELS)}")
+        raise ValueError(f"unknown persistence model {plain!r}; known: {', '.join(MODELS)}")
     model = MODELS[plain]
-    return model if plain == name else replace(model, name=name, lying_flush=True)
+    for knob in knobs:
+        if knob not in KNOBS:
+            raise ValueError(f"unknown knob {knob!r} of a model; known: {', '.join(KNOBS)}")
+        model = replace(model, **KNOBS[knob])
+    return replace(model, name=name)

@@ -106,13 +106,13 @@ class Oracle:
         if status == ACKED and self.frequency == 0:
             change.durable = True
 
-    def synced(self, sync: Change, worker: int = 0) -> None:
+    def synced(self, sync: Change, worker: int = 0, since: int = 0) -> None:
         """A sync (or close) of a worker was acknowledged: what that worker was told before it began
-        is durable."""
+        (and since some time) is durable."""
         for changes in self.tasks.values():
             for change in changes:
-                if change.status == ACKED and change.end < sync.start and change.worker == worker:
-                    change.durable = True
+                if change.status == ACKED and since <= change.end < sync.start:
+                    change.durable = change.durable or change.worker == worker
 
     def written(self, change: Change, clock: float) -> None:
         """A change of the WAL was acknowledged at this time. When the batch was past due, the call

@@ -1,15 +1,18 @@
 """A plan: everything that fixes one run, as a value with a text form that replays it.
 
-    {"target": …, "model": …, "workload": …, "fault": […], "phases": [[choices, image, how], …]}
+    {"target": …, "model": …, "workload": …, "setting": {…}, "fault": […],
+     "phases": [[choices, image, how], …]}
 
 A phase is a list of choices and how it ended: with a host crash that left the image of this digest,
-with the end of all processes (`kill`), or by the violation itself (neither).
+with the end of all processes (`kill`), or by the violation itself (neither). The target is `engine`
+or the name of a mutant. The setting holds what differs from its defaults.
 """
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
+from dataclasses import fields as dataclass_fields
 
 from lychgate_conformance.lab._faults import Fault, Lasting, Loss
 from lychgate_conformance.lab._workload import Workload, parse_workload
@@ -25,6 +28,25 @@ class Phase:
 
 
 @dataclass(frozen=True, slots=True)
+class Setting:
+    """What a run needs to know besides its workload. The explorer takes it from its bounds."""
+
+    kills: int = 0
+    revive: str = ""
+    """Steps of a new process after a kill."""
+    second: str = "list,pending,add:z,list"
+    """Steps of the first process after a host crash that a second one follows."""
+    attempts: int = 3
+    """On the lock of the dead-task store, before it times out."""
+    rotate: int = 1 << 40
+    """The size in bytes from which on a WAL file is rotated."""
+    images_max: int = 50_000
+    torn_max: int = 4096
+    sample: int = 2_000
+    seed: int = 1
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """One run."""
 
@@ -33,7 +55,7 @@ class Plan:
     workload: Workload
     fault: Fault | None
     phases: tuple[Phase, ...]
-    second: str = ""
+    setting: Setting = Setting()
 
     def then(self, phase: Phase) -> Plan:
         return replace(self, phases=(*self.phases, phase))
@@ -49,6 +71,11 @@ class Plan:
             else [
                 fault.at, fault.code, fault.keep, fault.lasting.value, fault.loss.value, fault.lost
             ],  # fmt: skip
+            "setting": {
+                field.name: getattr(self.setting, field.name)
+                for field in dataclass_fields(Setting)
+                if getattr(self.setting, field.name) != field.default
+            },
             "phases": [[_packed(phase.choices), phase.image, phase.how] for phase in self.phases],
         }
         return json.dumps(fields, separators=(",", ":"))
@@ -67,8 +94,9 @@ def parse_plan(text: str) -> Plan:
             if fault is None
             else Fault(fault[0], fault[1], fault[2], Lasting(fault[3]), Loss(fault[4]), fault[5]),
             tuple(Phase(_unpacked(c), image, how) for c, image, how in fields["phases"]),
+            Setting(**fields.get("setting", {})),
         )
-    except (KeyError, TypeError, IndexError) as error:
+    except (KeyError, TypeError, IndexError, AttributeError) as error:
         raise ValueError(f"this is no plan: {error!r}") from error
 
 

@@ -6,27 +6,28 @@ Rules of this file
     the fiber that is about to go: at once, or after 1, half, or all but one byte of the write that
     it is about to make. A run is a function of its choices, so a list of integers replays it.
   * A fiber that has slept waits until somebody gave something back (an unlock, a close, the end of
-    an operation): before that it would only sleep again.
+    an operation): before that it would only sleep again, or time out. Where one attempt is all that
+    there is, it may go on at once and does time out.
   * An operation starts, for the oracle, with its first step and ends with its last.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from copy import deepcopy
 
 from lychgate._errors import LychgateError
 from lychgate._op import StepError
+from lychgate._records import JSON
 
 from lychgate_conformance.lab._disk import Crashed, Machine
 from lychgate_conformance.lab._faults import Fault, Lasting, Loss
-from lychgate_conformance.lab._fiber import Call, Fiber, View, Violation, Worker, calls_of, opening
+from lychgate_conformance.lab._fiber import Fiber, Violation, Worker, calls_of, opening, started
 from lychgate_conformance.lab._judge import judge
 from lychgate_conformance.lab._micro import history_of
-from lychgate_conformance.lab._oracle import MAYBE, NO, Change, Oracle
+from lychgate_conformance.lab._oracle import MAYBE, NO, Oracle
 from lychgate_conformance.lab._simfs import SimFs
 from lychgate_conformance.lab._starts import LOCK
-from lychgate_conformance.lab._target import DEAD_CLASS, PATH, Target
+from lychgate_conformance.lab._target import PATH, Target
 from lychgate_conformance.lab._workload import Fiber as Steps
 from lychgate_conformance.lab._workload import Step, Workload
 
@@ -82,8 +83,7 @@ class Run:
 
     def _spawn(self, number: int) -> Worker:
         fs = SimFs(self.machine)
-        view = View(fs)
-        worker = Worker(number, fs, view, self.target.make(view, self.workload.frequency))
+        worker = Worker(number, fs, self.target.make(fs, self.workload.frequency))
         self.workers.append(worker)
         return worker
 
@@ -107,7 +107,11 @@ class Run:
             last = self.fibers.index(self.current) if self.current is not None else -1
             order = [n for n, f in enumerate(awake) if self.fibers.index(f) > last]
             start = order[0] if order else 0
-        return awake[start:] + awake[:start]
+        return awake[start:] + awake[:start] + [f for f in able if f.parked and self._gives_up(f)]
+
+    def _gives_up(self, fiber: Fiber) -> bool:
+        """Whether a fiber that sleeps may time out before anybody gives anything back."""
+        return self.target.lock_attempts == 1 and fiber.naps == 1
 
     def kinds_of_kill(self, fiber: Fiber) -> list[int]:
         """How many bytes of its next write a fiber may leave when it is killed."""
@@ -133,7 +137,6 @@ class Run:
     def _advance(self, fiber: Fiber) -> None:
         self.current = fiber
         fiber.turns += 1
-        fiber.worker.view.fs = fiber.worker.fs
         if fiber.program is None:
             self._begin(fiber)
         op = fiber.op
@@ -153,6 +156,7 @@ class Run:
         worker.history = hash((worker.history, self.fibers.index(fiber), action, shown))
         if action == "Sleep":
             fiber.parked = True
+            fiber.naps += 1
         elif action in _GIVES_BACK:
             self._wake()
         self._resume(fiber, result, error)
@@ -176,7 +180,7 @@ class Run:
 
     def _wake(self) -> None:
         for fiber in self.fibers:
-            fiber.parked = False
+            fiber.parked, fiber.naps = False, 0
 
     def _begin(self, fiber: Fiber) -> None:
         """Start the next call of a fiber."""
@@ -189,28 +193,34 @@ class Run:
         if call.kind == "fork":
             self._fork(fiber)
             return
-        if call.kind in ("unlock-file", "wait"):
+        if call.kind in EVENTS:
             self._happen(fiber, call.kind)
             return
-        fiber.change, fiber.program = self._program(fiber.worker, call)
+        worker = fiber.worker
+        if call.kind == "open" and worker.is_open:
+            worker.backend = self.target.make(worker.fs, self.workload.frequency)
+        fiber.change, fiber.program = started(self.oracle, worker, call, self._owned(worker))
         fiber.op = None
         self._resume(fiber, None, None)
 
     def _happen(self, fiber: Fiber, kind: str) -> None:
         """Something that is no call of the backend."""
+        lock = self.machine.look_up(f"/{LOCK}")
         if kind == "wait":
             self.machine.clock += 1.0
-        else:
+        elif lock is not None and (kind == "unlock-file" or lock.number not in self.machine.locks):
             self.machine.unlink(f"/{LOCK}")
-        what = "a second passes" if kind == "wait" else "somebody deletes the lock file"
-        self.trace.append((fiber.worker.number, what, None))
+        self.trace.append((fiber.worker.number, EVENTS[kind], None))
         fiber.worker.history = hash((fiber.worker.history, kind))
         fiber.calls = None
 
     def _fork(self, fiber: Fiber) -> None:
-        """A child with the parent's backend and none of its descriptors; it has work of its own."""
+        """A child with a copy of the parent's memory, and its descriptors if nobody closes them; it
+        has work of its own."""
         parent = fiber.worker
-        child = Worker(len(self.workers), parent.fs.fork(), parent.view, parent.backend)
+        fs = parent.fs.fork(self.target.closes_at_fork)
+        backend = deepcopy(parent.backend, {id(parent.fs): fs, id(JSON): JSON})
+        child = Worker(len(self.workers), fs, backend)
         child.is_open = True
         self.workers.append(child)
         number = 100 * child.number + 50
@@ -219,36 +229,6 @@ class Run:
         self.trace.append((parent.number, f"fork: worker {child.number}", None))
         parent.history = hash((parent.history, "fork"))
         fiber.calls = fiber.op = None
-
-    def _program(self, worker: Worker, call: Call) -> tuple[Change, Any]:
-        oracle, backend, key = self.oracle, worker.backend, call.key
-        if call.kind == "add":
-            record = (key, call.serial)
-            change = oracle.start_add(record)
-            return change, backend.add_dead_task(key, None, None, DEAD_CLASS, call.serial)
-        if call.kind == "remove":
-            return oracle.start_remove(key, call.handoff), backend.remove_dead_tasks([key])
-        if call.kind == "task":
-            owned = self._owned(worker)
-            beside = key in oracle.tasks and owned is not None and key not in owned
-            change = oracle.start_task(key, call.serial, worker.number, beside)
-            return change, backend.add_task(call.serial, None, key)
-        if call.kind == "done":
-            change = oracle.start_done(key, worker.number, call.handoff)
-            return change, backend.remove_task(key)
-        reading = oracle.start_read()
-        if call.kind == "open" and worker.is_open:
-            worker.backend = self.target.make(worker.view, self.workload.frequency)
-        reads: dict[str, Callable[[], Any]] = {
-            "list": lambda: backend.list_dead_tasks(),
-            "find": lambda: backend.find_dead_task(key),
-            "pending": lambda: backend.pending_tasks(),
-            "sync": lambda: backend.sync(),
-            "tick": lambda: backend.tick(self.machine.clock + 1e6),
-            "close": lambda: backend.close(),
-            "open": lambda: worker.backend.open(),
-        }
-        return reading, reads[call.kind]()
 
     # --- the end of a call ----------------------------------------------------------------------
 
@@ -274,13 +254,24 @@ class Run:
         text = judge(
             self.oracle, fiber.worker, call, change, result, owned, self.cache_was_lost
         )
-        if text:
+        if text := text or self._owned_twice(fiber.worker):
             raise Violation(text)
         self.trace.append((fiber.worker.number, f"{call.kind}:{call.key} returns", result))
         try:
             fiber.call = calls.send(result)
         except StopIteration:
             fiber.calls = None
+
+    def _owned_twice(self, worker: Worker) -> str:
+        """Two living processes that both show a task which neither of them added: a file left
+        behind was taken over twice (W11). A death or failure in a merge may do that (W12)."""
+        if self.failures or any(w.fs.faulty or not w.alive for w in self.workers):
+            return ""
+        for other in self.workers:
+            twice = worker.shown & other.shown - worker.owned - other.owned
+            if other is not worker and twice:
+                return f"owned-twice: {min(twice)}, by workers {other.number} and {worker.number}"
+        return ""
 
     def _owned(self, worker: Worker) -> frozenset[str] | None:
         """The ids that this worker must show; None for all. With others about, or a fault that may
@@ -383,7 +374,7 @@ class Run:
             tuple((nodes[inode].label, self._holder(d)) for inode, d in self.machine.locks.items()),
             None if self.current is None else self.fibers.index(self.current),
             self.machine.clock,
-            tuple((fiber.turns, fiber.parked) for fiber in self.fibers),
+            tuple((fiber.turns, fiber.parked, fiber.naps) for fiber in self.fibers),
             self.oracle.signature(),
         )
 
@@ -393,6 +384,13 @@ class Run:
                 return number
         return -1
 
+
+EVENTS = {
+    "wait": "a second passes",
+    "lose-lock": "somebody deletes the lock file, unless it is held",
+    "unlock-file": "somebody deletes the lock file",
+}
+"""Steps that are no call of the backend."""
 
 _OPEN: list[tuple[Step | None, int]] = [(None, 0)]
 

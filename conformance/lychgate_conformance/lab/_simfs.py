@@ -131,14 +131,12 @@ class SimFs:
         fault = self._fault
         assert fault is not None
         again = bool(self._struck)
-        if again and fault.lasting is Lasting.ONCE:
+        if again and fault.lasting is not Lasting.ALL and name != self._struck:
             return None
-        if again and fault.lasting is Lasting.CALL and name != self._struck:
-            return None
+        if fault.lasting is Lasting.ONCE and (again or not (fault.keep and fault.code)):
+            self._strikes_at = NEVER
         if not again:
             self._struck = name
-            if fault.lasting is Lasting.ONCE:
-                self._strikes_at = NEVER
         if name in SYNC_CALLS or name == "close":
             return fault
         if fault.keep and not again:

@@ -29,8 +29,8 @@ _HEADER = 9
 """Bytes before a line's body: a short write may end just before or after it."""
 
 
-def calls_made(target: Target, workload: Workload) -> list[tuple[str, int]]:
-    """The calls of the first worker in a run without faults, each with the bytes it moves."""
+def calls_made(target: Target, workload: Workload) -> list[tuple[str, int, str]]:
+    """The calls of the first worker in a run without faults: name, bytes moved, step."""
     start = find_start(workload.start)
     made: list[tuple[str, int]] = []
     with target.constants():
@@ -45,14 +45,20 @@ def calls_made(target: Target, workload: Workload) -> list[tuple[str, int]]:
         while run.enabled():
             run.take(0)
         run.abandon()
-    return made
+    steps = [action for who, action, what in run.trace if who == 0 and hasattr(what, "perform")]
+    return [(name, size, step) for (name, size), step in zip(made, steps, strict=True)]
 
 
 def faults_of(
-    target: Target, workload: Workload, errors: tuple[int, ...] | None = None
+    target: Target,
+    workload: Workload,
+    errors: tuple[int, ...] | None = None,
+    focus: frozenset[str] = frozenset(),
 ) -> Iterator[Fault]:
-    """All faults of a workload, or those with one of these errors only."""
-    for number, (name, size) in enumerate(calls_made(target, workload), 1):
+    """All faults of a workload, or those with one of these errors, in one of these steps, only."""
+    for number, (name, size, step) in enumerate(calls_made(target, workload), 1):
+        if focus and step not in focus:
+            continue
         for code in CALL_ERRORS[name]:
             if errors is None or code in errors:
                 yield from _variants(number, name, code, size)
@@ -76,6 +82,8 @@ def _variants(number: int, name: str, code: int, size: int) -> Iterator[Fault]:
     if name in ("append", "overwrite") and code == errno.ENOSPC:
         for keep in _lengths(size):
             yield Fault(number, code, keep, Lasting.CALL)
+            if keep:
+                yield Fault(number, code, keep)
 
 
 def _lengths(size: int) -> list[int]:

@@ -62,6 +62,8 @@ class Target:
     """The engine as it is. Subclasses change what `make` gives."""
 
     name = "engine"
+    closes_at_fork = True
+    """Whether a child drops its parent's descriptors, as the hook of the real port does (D23)."""
 
     def __init__(self, lock_attempts: int = ATTEMPTS, rotate_bytes: int = ROTATE_NEVER) -> None:
         self.lock_attempts = lock_attempts

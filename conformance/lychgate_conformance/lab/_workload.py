@@ -12,7 +12,8 @@ Steps (the part behind `:` is a task id):
     retry                        find, add_task under a fresh id, sync, remove_dead_tasks (U4)
     reopen                       close, and open again in the same process
     wait                         a second passes: a batch of the WAL falls due
-    unlock-file                  somebody deletes the lock file (D24); no part of the campaign
+    lose-lock                    somebody deletes the lock file while nobody holds it (D24)
+    unlock-file                  the same at any time: no part of the campaign, for no check helps
     fork                         a child that goes on with the same backend: add:c, task:k, pending
 
 A worker opens its backend before its first step. Every record carries the number of the step that
@@ -27,7 +28,7 @@ from itertools import product
 
 STEPS_WITH_ID = frozenset(("add", "remove", "find", "task", "done", "giveup", "retry"))
 STEPS_WITHOUT_ID = frozenset(
-    ("list", "pending", "sync", "tick", "reopen", "fork", "wait", "unlock-file")
+    ("list", "pending", "sync", "tick", "reopen", "fork", "wait", "lose-lock", "unlock-file")
 )
 
 
@@ -81,12 +82,13 @@ def parse_workload(text: str) -> Workload:
         raise ValueError(f"a workload is 'start;frequency;steps', not {text!r}")
     start, frequency, rest = parts
     workers = tuple(
-        tuple(_fiber(fiber) for fiber in worker.split("|")) for worker in rest.split("/")
+        tuple(steps_of(fiber) for fiber in worker.split("|")) for worker in rest.split("/")
     )
     return Workload(start, float(frequency), workers)
 
 
-def _fiber(text: str) -> Fiber:
+def steps_of(text: str) -> Fiber:
+    """The steps behind their text; ValueError when one of them is none."""
     return tuple(_step(word) for word in text.split(",") if word)
 
 
