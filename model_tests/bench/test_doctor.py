@@ -74,6 +74,8 @@ def test_no_directory(path: str, tmp_path: Path, capsys: pytest.CaptureFixture[s
         ("xfs", "rw", OK),
         ("ext4", "rw,nobarrier", FAILS),
         ("ext4", "rw,barrier=0", FAILS),
+        ("ext4", "rw,relatime,data=writeback", FAILS),
+        ("ext4", "rw,relatime,data=journal", OK),
         ("tmpfs", "rw", FAILS),
         ("vfat", "rw", FAILS),
         ("overlay", "rw,volatile", FAILS),

@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from lychgate_conformance.lab._enumerate import Enumerator, image_set
+from lychgate_conformance.lab._explore import Explorer
 from lychgate_conformance.lab._family import Limits
 from lychgate_conformance.lab._image import Image, image_of
 from lychgate_conformance.lab._litmus import (
@@ -22,6 +25,8 @@ from lychgate_conformance.lab._litmus import (
 from lychgate_conformance.lab._litmus_programs import BTRFS, EXT4, LITMUS, XFS
 from lychgate_conformance.lab._micro import ROOT, Kind, Recorder
 from lychgate_conformance.lab._models import GARBAGE, find_model
+from lychgate_conformance.lab._target import Target
+from lychgate_conformance.lab._workload import parse_workload
 
 CASES = [
     pytest.param(litmus, model, id=f"{litmus.name}, {model}")
@@ -117,6 +122,16 @@ def test_old_bytes_return_when_a_second_crash_tears_an_append() -> None:
         disk.write(inode(disk, "f"), 4, b"newer\n")
         after = {image.get("f") for image in image_set(disk, find_model("ext4-ordered")).images()}
         assert (b"old\nLOST!\n" in after) is not repaired
+
+
+def test_blocks_that_are_given_away_early_lose_an_acknowledged_add() -> None:
+    """D9, F1: why ext4 with data=writeback is refused: a compaction whose rename is lost."""
+    for early in (False, True):
+        model = replace(find_model("ext4-writeback"), frees_early=early)
+        explorer = Explorer(Target(), model)
+        explorer.explore(parse_workload("clean;0;add:a,remove:p"))
+        found = {finding.kind for finding in explorer.totals.findings}
+        assert found == ({"acknowledged-add-lost"} if early else set())
 
 
 def test_a_lying_flush_forces_nothing() -> None:

@@ -33,6 +33,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "trace": ("lychgate_tools.trace.command", "record traces of the engine and check them by TLC"),
     "sql": ("lychgate_tools.sql", "print, apply or look at the tables of the SQL backend"),
     "bench": ("lychgate_tools.bench", "measure the engine beside bare system calls, as ratios"),
+    "litmus": ("lychgate_tools.litmus.command", "hold real file systems against the models"),
     "doctor": ("lychgate_tools.doctor", "say whether a directory can keep the promises"),
 }
 """Name: module and one line of help."""

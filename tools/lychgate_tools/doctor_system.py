@@ -20,6 +20,7 @@ _NETWORK = frozenset(
 _MEMORY = frozenset(("tmpfs", "ramfs", "devtmpfs", "rootfs"))
 _FAT = frozenset(("vfat", "msdos", "exfat", "fat"))
 _NO_BARRIER = frozenset(("nobarrier", "barrier=0", "barrier=none"))
+_FREES_EARLY = "data=writeback"
 
 _FREE_BYTES_MIN = 100 * 1024 * 1024
 _FREE_INODES_MIN = 1000
@@ -98,6 +99,8 @@ def _judge_kind(mount: Mount) -> tuple[str, str]:
         return FAILS, "no journal; a crash inside a rename may leave neither file"
     if options & _NO_BARRIER:
         return FAILS, "mounted without barriers, so an fsync may not reach the medium"
+    if _FREES_EARLY in options:
+        return FAILS, f"mounted with {_FREES_EARLY}: what a compaction replaced may return, damaged"
     if kind == "overlay":
         if "volatile" in options:
             return FAILS, "overlay with `volatile`, which drops every fsync"

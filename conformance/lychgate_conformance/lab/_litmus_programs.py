@@ -198,7 +198,12 @@ _BY_HAND = [
             "| dlq=4096a wal=1~ | dlq=4096a+100b wal=1~ | dlq=4096a+100. wal=1~ "
             "| dlq=4096a+100~ wal=1~",
         },
-        {WRITEBACK: "dlq=4096a wal=1~", EXT4: "dlq=4096a | dlq=4096a+100.", XFS: "dlq=4096a", BTRFS: "dlq=4096a"},
+        {
+            EXT4: "dlq=4096a | dlq=4096a+100.",
+            WRITEBACK: "dlq=4096a wal=1~",
+            XFS: "dlq=4096a",
+            BTRFS: "dlq=4096a",
+        },
     ),
     Litmus(
         "overwrite-end-then-front",
