@@ -184,4 +184,6 @@ def test_reports_of_both_kinds_are_summarised() -> None:
     models = [{"problems": [], "distinct": 10}, {"problems": ["x"], "distinct": None}]
     checked = {"models": models, "dead_actions": []}
     assert main_job.summarise(checked) == "2 models, 10 states, 1 drifted, 0 dead actions"
+    walked = {"models": [{"edges": 1200, "walked": 1100}], "not_walked": {}}
+    assert main_job.summarise(walked) == "1 models, 1,100 of 1,200 edges walked"
     assert main_job.summarise({"counts": {"pass": 3, "fail": 0}}) == "3 pass"

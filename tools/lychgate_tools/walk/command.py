@@ -56,12 +56,15 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     parser.add_argument("models", nargs="*", metavar="MODEL", help="only these models")
     parser.add_argument("--spec", metavar="DIR", help="the directory with manifest.toml")
+    parser.add_argument(
+        "--states-max", type=int, default=0, metavar="N", help="only models of at most N states"
+    )
     parser.add_argument("--jobs", type=int, default=0, metavar="N", help="models at once")
 
 
 def run(args: argparse.Namespace) -> int:
     spec = locate(args.spec)
-    models, left_out = _chosen(spec, args.models)
+    models, left_out = _chosen(spec, args.models, args.states_max)
     toolchain.find()  # fetched once, before several processes would
     outcomes = _walk_all(spec, models, args.jobs or default_jobs("quick"))
     code = ExitCode.OK if all(o.walk.complete for o in outcomes) else ExitCode.SHORT
@@ -80,12 +83,18 @@ def run(args: argparse.Namespace) -> int:
     return code
 
 
-def _chosen(spec: Spec, names: list[str]) -> tuple[list[Model], dict[str, str]]:
+def _chosen(
+    spec: Spec, names: list[str], states_max: int
+) -> tuple[list[Model], dict[str, str]]:
     """The models to walk, and why others are not."""
     manifest = manifests.load(spec.manifest)
     reasons = {model.name: sides.excluded(model) for model in manifest.models}
     if not names:
         asked = sides.possible(manifest.models)
+        too_large = f"more than {states_max:,} states"
+        for model in asked:
+            if states_max and (model.distinct or 0) > states_max:
+                reasons[model.name] = reasons[model.name] or too_large
         left_out = {model.name: reasons[model.name] for model in asked if reasons[model.name]}
         return [model for model in asked if not reasons[model.name]], left_out
     chosen = manifest.chosen(names, "quick")
