@@ -8,18 +8,19 @@ Rules
   * The group is killed as a whole. A process that left the group is found by a word in its
     environment, which every process inherits from the adapter (on Linux; elsewhere the group
     must do).
+  * Whatever is still there when this program ends, for a Ctrl-C may come at any moment, is killed.
   * No file may grow over the limit: an adapter that fills the disk is stopped by the system.
 """
 
 from __future__ import annotations
 
+import atexit
 import os
 import secrets
 import signal
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 _MARK = "LYCHGATE_ADAPTER"
 DISK_BYTES_MAX = 2 * 1024**3
@@ -42,6 +43,7 @@ class Group:
         """OSError when there is no such command."""
         self.mark = f"{_MARK}={os.getpid()}-{secrets.token_hex(8)}"
         name, _, value = self.mark.partition("=")
+        _marks.add(self.mark)
         self._popen = subprocess.Popen(
             command,
             stdin=stdin,
@@ -54,11 +56,16 @@ class Group:
         self.pid = self._popen.pid
         _limit_files(self.pid, disk_bytes_max)
         self._code: int | None = None
+        self._swept = False
 
     def poll(self) -> int | None:
         """The leader's exit code, negative for a signal; None while it runs."""
-        if self._code is None and self._popen.returncode is None:
-            found = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        return self._look(os.WNOHANG)
+
+    def _look(self, how: int) -> int | None:
+        """Its exit code, without reaping it."""
+        if self._code is None:
+            found = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT | how)
             if found is not None:
                 exited = found.si_code == os.CLD_EXITED
                 self._code = found.si_status if exited else -found.si_status
@@ -66,45 +73,63 @@ class Group:
 
     def kill(self) -> None:
         """SIGKILL to the group and to every process that left it."""
-        if self._popen.returncode is not None:
+        if self._swept:
             return
         try:
             os.killpg(self.pid, signal.SIGKILL)
         except (ProcessLookupError, PermissionError):  # nobody is left (macOS says EPERM)
             pass
-        self.kill_leftovers()
+        self.wait()
+        _kill_marked(self.mark)
+        self._swept = True
 
     def wait(self, timeout: float | None = None) -> int:
-        deadline = None if timeout is None else time.monotonic() + timeout
-        while (code := self.poll()) is None:
-            if deadline is not None and time.monotonic() > deadline:
+        deadline = 0.0 if timeout is None else time.monotonic() + timeout
+        while (code := self._look(0 if timeout is None else os.WNOHANG)) is None:
+            if time.monotonic() > deadline:
                 raise subprocess.TimeoutExpired(f"process {self.pid}", timeout or 0.0)
             time.sleep(0.001)
         return code
 
     def leftovers(self) -> list[int]:
         """Processes that the adapter started and that still run, but for the adapter itself."""
-        word = self.mark.encode() + b"\0"
-        return [pid for pid in _processes() if pid != self.pid and _has(pid, word)]
-
-    def kill_leftovers(self) -> None:
-        """They may fork meanwhile: until none is found."""
-        for _ in range(50):
-            left = self.leftovers()
-            for pid in left:
-                try:
-                    os.kill(pid, signal.SIGKILL)
-                except (ProcessLookupError, PermissionError):
-                    continue
-            if not left:
-                return
-            time.sleep(0.002)
+        return [pid for pid in _marked(self.mark) if pid != self.pid]
 
     def reap(self) -> None:
         """The end: whatever is left is killed, and the ids are given back."""
         self.kill()
-        self._code = self.wait()
         self._popen.wait()
+        _marks.discard(self.mark)
+
+
+_marks: set[str] = set()
+"""The marks of groups that may have processes."""
+
+
+@atexit.register
+def end_all() -> None:
+    """Kills what no one has ended: a Ctrl-C may have come between a start and the note of it."""
+    while _marks:
+        _kill_marked(_marks.pop())
+
+
+def _kill_marked(mark: str) -> None:
+    """They may fork meanwhile: until none is found."""
+    for _ in range(50):
+        left = _marked(mark)
+        for pid in left:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except (ProcessLookupError, PermissionError):
+                continue
+        if not left:
+            return
+        time.sleep(0.002)
+
+
+def _marked(mark: str) -> list[int]:
+    word = mark.encode() + b"\0"
+    return [pid for pid in _processes() if _has(pid, word)]
 
 
 def _limit_files(pid: int, size: int) -> None:
@@ -126,9 +151,18 @@ def _processes() -> list[int]:
 def _has(pid: int, word: bytes) -> bool:
     """Whether a living process has the word in its environment."""
     try:
-        return word in Path(f"/proc/{pid}/environ").read_bytes() + b"\0"
-    except OSError:  # it is gone, or somebody else's; a zombie's environment is empty
+        fd = os.open(f"/proc/{pid}/environ", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:  # it is gone, or somebody else's
         return False
+    found = b""
+    try:
+        while chunk := os.read(fd, 1 << 20):
+            found += chunk
+    except OSError:  # it ended meanwhile; a zombie's environment is empty
+        return False
+    finally:
+        os.close(fd)
+    return word in found + b"\0"
 
 
 def size_of(directory: str) -> int:

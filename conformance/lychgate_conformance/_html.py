@@ -29,17 +29,19 @@ _STYLE = """
 :root { color-scheme: light dark; --good: #0a6b2c; --bad: #b3151c; --note: #8a5a00; --line: #8884 }
 @media (prefers-color-scheme: dark) { :root { --good: #7fdc9c; --bad: #ff9c96; --note: #f0c36a } }
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 75rem; margin: 2rem auto; padding: 0 1rem }
+body { overflow-wrap: anywhere }
 h1 { font-size: 1.4rem } h2 { font-size: 1.1rem; margin-top: 2rem }
 table { border-collapse: collapse; width: 100% }
 th, td { text-align: left; vertical-align: top; padding: .3rem .6rem }
 tr { border-top: 1px solid var(--line) }
-td.n { text-align: right }
+td.n { text-align: right } td:first-child code { white-space: nowrap }
+table.narrow { width: auto }
 code, pre { font: 13px/1.4 ui-monospace, monospace; overflow-wrap: anywhere; white-space: pre-wrap }
 .good { color: var(--good) } .bad { color: var(--bad) } .note { color: var(--note) }
 .quiet { opacity: .7 } .verdict { white-space: nowrap; font-weight: 600 }
 tr:target { outline: 2px solid var(--note) }
 form { display: flex; flex-wrap: wrap; gap: 1rem; margin: 1rem 0 }
-[hidden] { display: none } .wide { overflow-x: auto }
+[hidden] { display: none !important } .wide { overflow: auto; overflow-wrap: normal }
 @media (max-width: 40rem) { .cases td, .cases tr { display: block } .cases thead { display: none } }
 @media print { form { display: none } }
 """
@@ -60,7 +62,13 @@ const show = () => {
 };
 form.addEventListener("input", show);
 form.addEventListener("submit", (event) => event.preventDefault());
+const reveal = () => {
+  const row = location.hash && document.getElementById(location.hash.slice(1));
+  if (row) { row.hidden = false; row.scrollIntoView(); }
+};
+addEventListener("hashchange", reveal);
 show();
+reveal();
 """
 
 
@@ -169,7 +177,7 @@ def _claims(report: Report) -> list[str]:
         f"<td>{_text(words[value] if isinstance(value, bool) else value)}</td></tr>"
         for name, value in as_mapping(report.claims).items()
     ]
-    return ["<h2>Claims</h2>", "<table><tbody>", *rows, "</tbody></table>"]
+    return ["<h2>Claims</h2>", '<table class="narrow"><tbody>', *rows, "</tbody></table>"]
 
 
 def _environment(report: Report) -> list[str]:
@@ -188,4 +196,4 @@ def _environment(report: Report) -> list[str]:
         f'<tr><th scope="row">{_text(name)}</th><td><code>{_text(value)}</code></td></tr>'
         for name, value in pairs.items()
     ]
-    return ["<h2>Run</h2>", "<table><tbody>", *rows, "</tbody></table>"]
+    return ["<h2>Run</h2>", '<table class="narrow"><tbody>', *rows, "</tbody></table>"]

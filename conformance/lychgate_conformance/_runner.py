@@ -6,6 +6,7 @@ does exactly what it does within a whole run.
 
 from __future__ import annotations
 
+import tempfile
 import time
 import traceback
 from collections.abc import Callable, Mapping
@@ -78,6 +79,7 @@ class Runner:
         self.options = options
         self._host: Host | None = None
         self._pool = target.new_pool()
+        self._ground: tempfile.TemporaryDirectory[str] | None = None
 
     def run_case(self, case: Case) -> Result:
         """The result of one case; never raises for what the backend does."""
@@ -92,14 +94,17 @@ class Runner:
     def _try(self, case: Case) -> tuple[Verdict, str, str, str]:
         if self._host is None:
             self._host = self.target.new_host()
+        if self._ground is None:  # what an interrupt leaves of a case goes with it
+            self._ground = tempfile.TemporaryDirectory(
+                prefix="lychgate-run-", dir=self.options.path, ignore_cleanup_errors=True
+            )
         seed = f"{self.options.seed}:{case.id}"
-        base = self.options.path
         clock = Clock(case.limit_s, self.options.call_limit_s)
-        stage = Stage(self.target, self._host, self._pool, base, seed, clock)
+        stage = Stage(self.target, self._host, self._pool, self._ground.name, seed, clock)
         verdict, message, trace, stderr = Verdict.HARNESS_ERROR, "", "", ""
         try:
             case.function(stage)
-            verdict = Verdict.PASS
+            verdict, message = Verdict.PASS, "; ".join(stage.notes)
         except CallError as error:
             verdict, message, trace = Verdict.FAIL, str(error), error.trace
         except CaseEnd as error:
@@ -134,6 +139,9 @@ class Runner:
         self._end_host()
         if self._pool is not None:
             self._pool.end()
+        if self._ground is not None:
+            self._ground.cleanup()
+            self._ground = None
 
     def untried(self, case: Case, why: str) -> Result:
         """The result of a case that is not begun any more."""
