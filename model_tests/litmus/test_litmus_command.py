@@ -208,3 +208,19 @@ def test_every_state_that_was_ever_written_down_is_in_its_model() -> None:
         allowed = set(run.allowed_after(len(run.ends) - 1, Enumerator(model)).images())
         for seen in states:
             assert not outside(start_of(seen), allowed, model), (name, system, seen)
+
+
+@pytest.mark.parametrize(
+    ("system", "model"), [("ext4", "xfs"), ("xfs", "btrfs"), ("btrfs", "ext4-ordered")]
+)
+def test_the_states_of_one_file_system_are_not_those_of_another(system: str, model: str) -> None:
+    """F1: the models are told apart by what was seen, so that a wrong one would be noticed."""
+    programs = {litmus.name: litmus for litmus in LITMUS}
+    odd = []
+    for name, of_system, states in read_page(PAGE.read_text(encoding="utf-8")):
+        run = simulate(programs[name])
+        found = run.allowed_after(len(run.ends) - 1, Enumerator(find_model(model)))
+        allowed = set(found.images())
+        if of_system == system:
+            odd += [seen for seen in states if start_of(seen) not in allowed]
+    assert len(odd) >= 3

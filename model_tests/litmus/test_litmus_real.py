@@ -85,8 +85,8 @@ def test_real_states_are_in_their_models(
 def test_nothing_is_left_when_it_is_ended(
     system: FileSystem, number: signal.Signals, tmp_path: Path
 ) -> None:
-    """F3: no mount, loop device or process; and no file, unless it was SIGKILL: an empty directory
-    is left then."""
+    """F3: no mount, loop device, process or file, not even after SIGKILL: the driver is told by
+    the kernel."""
     child = subprocess.Popen(
         [sys.executable, "-m", "lychgate_tools.cli", "litmus", "--fs", system.name],
         env={**os.environ, "TMPDIR": str(tmp_path)},
@@ -97,7 +97,7 @@ def test_nothing_is_left_when_it_is_ended(
     )
     try:
         until(lambda: bool(loops_on(str(tmp_path))))
-        sessions = [int(pid) for pid in children_of(child.pid)]
+        sessions = drivers_of(child.pid)
         assert sessions, "the driver runs in a session of its own"
         child.send_signal(number)
         child.wait(GONE_S)
@@ -106,15 +106,40 @@ def test_nothing_is_left_when_it_is_ended(
         _, said = child.communicate()
     if number != signal.SIGKILL:
         assert child.returncode == 130 and b"interrupted" in said
-        assert list(tmp_path.iterdir()) == []
+        assert list(tmp_path.iterdir()) == []  # at once
     until(lambda: not loops_on(str(tmp_path)))
     until(lambda: not any(processes_of(session) for session in sessions))
     assert str(tmp_path) not in Path("/proc/self/mounts").read_text()
-    assert all(path.is_dir() and not any(path.iterdir()) for path in tmp_path.iterdir())
+    assert list(tmp_path.iterdir()) == []
 
 
-def children_of(pid: int) -> list[str]:
-    return Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+@pytest.mark.parametrize("system", possible[:1])
+def test_nothing_is_left_when_the_driver_is_killed(
+    system: FileSystem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F3: the kernel takes back what was mounted and attached; it is a fault, in one line."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    for _, result in jobs.run([system], ["append-in-block"], 30.0, 1):
+        if isinstance(result, jobs.Result):
+            for pid in drivers_of(os.getpid()):
+                os.kill(pid, signal.SIGKILL)
+        else:
+            assert result.error is not None and "ended early" in result.error.message
+    until(lambda: not loops_on(str(tmp_path)))
+    assert list(tmp_path.iterdir()) == []
+
+
+def drivers_of(parent: int) -> list[int]:
+    """Drivers that a process has started."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            is_child = int(stat.read_text().rpartition(")")[2].split()[1]) == parent
+            if is_child and b"litmus.driver" in (stat.parent / "cmdline").read_bytes():
+                found.append(int(stat.parent.name))
+        except OSError:  # ended meanwhile
+            continue
+    return found
 
 
 def until(holds: object) -> None:

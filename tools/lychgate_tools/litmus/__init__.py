@@ -14,5 +14,5 @@
     command       the command line
 
 Nothing outlives the driver: mounts are in its namespace, loop devices detach at their last close,
-the block file is in the memory of its child. So even SIGKILL leaves nothing but an empty directory.
+the block file is in the memory of its child. So even SIGKILL leaves at most an empty directory.
 """

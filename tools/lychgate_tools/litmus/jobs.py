@@ -10,7 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Generator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -150,7 +150,8 @@ class _Driver:
         assert self._child.stdout is not None
         self._child.stdout.close()
         self._said.close()
-        os.rmdir(self._place)  # what was mounted on it was so for the driver alone
+        with suppress(FileNotFoundError):  # the driver has removed it, unless it was killed
+            os.rmdir(self._place)
 
 
 def run(

@@ -25,6 +25,7 @@ class Machine:
         self.device = Device(system.size)
         self._ends = ExitStack()
         self._ends.callback(self.device.end)
+        self._ends.callback(_remove, place)
         try:
             kernel.own_mounts()
             kernel.mount("lychgate-litmus", str(place), "tmpfs", 0, "size=1m")
@@ -98,6 +99,12 @@ class Machine:
                 return real.read(root)
         except OSError as error:
             return f"{error.filename or 'mount'}: {error.strerror}".replace(f"{self.place}/", "")
+
+
+def _remove(place: Path) -> None:
+    """Remove the directory that everything was mounted in, if it is empty."""
+    with suppress(OSError):
+        place.rmdir()
 
 
 def _unmount(place: Path) -> None:

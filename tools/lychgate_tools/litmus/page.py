@@ -22,7 +22,8 @@ images that a crash may leave are built from the log, mounted and read. `seen` a
 states after the last step; `1000a+500.` is a thousand `a` and five hundred NULs, `g=f` a second
 name of f, `z` an old block of somebody else's. The models are those of the crash lab. A state
 outside its model is an error of the model; a state of a model that was never seen is not: the
-search is bounded. An image is mounted only if no earlier one has the same content in all blocks
+search is bounded. `portable`, the model of the verdict, must hold what ext4, xfs and btrfs leave as
+well; not what ext4 leaves with `data=writeback` ([decision 14](decisions.md)). An image is mounted only if no earlier one has the same content in all blocks
 that were read then.
 """
 
