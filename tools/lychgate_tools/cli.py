@@ -26,14 +26,17 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "smoke": ("lychgate_tools.smoke", "tell an adapter's faults from its backend's"),
     "expect": ("lychgate_tools.expect", "make the list of known failures from a report"),
     "verify": ("lychgate_tools.verify", "recompute the verdict of a report from its cases"),
-    "replay": ("lychgate_tools.replay", "run the failed cases of a report again"),
+    "replay": ("lychgate_tools.replay", "run again what failed: a report, or a plan of the lab"),
     "list": ("lychgate_tools.listing", "list the conformance cases and mutants"),
+    "explore": ("lychgate_tools.explore", "crash the engine everywhere on a simulated disk"),
+    "mutants": ("lychgate_tools.mutants", "plant faults in the engine; the lab kills every one"),
     "contracts": ("lychgate_tools.contracts", "explore the contracts of the plain functions"),
     "walk": ("lychgate_tools.walk.command", "take every edge of the state graphs on the engine"),
     "trace": ("lychgate_tools.trace.command", "record traces of the engine and check them by TLC"),
     "sql": ("lychgate_tools.sql", "print, apply or look at the tables of the SQL backend"),
     "bench": ("lychgate_tools.bench", "measure the engine beside bare system calls, as ratios"),
     "litmus": ("lychgate_tools.litmus.command", "hold real file systems against the models"),
+    "inspect": ("lychgate_tools.inspect", "explain a file of the engine, damaged or not"),
     "doctor": ("lychgate_tools.doctor", "say whether a directory can keep the promises"),
 }
 """Name: module and one line of help."""

@@ -1,4 +1,7 @@
-"""`lychgate replay`: the failures of a report once more, with its seed, claims and backend."""
+"""`lychgate replay`: the failures of a report once more, with its seed, claims and backend.
+
+A plan of the crash lab, or `--mutant`, in the place of a report: `lab_replay.py` runs it again.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +17,14 @@ from lychgate_conformance._report import as_text
 from lychgate_conformance._session import Command
 from lychgate_conformance._target import load_command
 from lychgate_conformance._verify import read_report, same_suite
+from lychgate_tools import lab_replay
 from lychgate_tools.conform_target import faults_in_words, known_case
 from lychgate_tools.ui import ExitCode, Progress, Subparsers, UserError, add_command, print_json
 
-_SUMMARY = "run the cases of a report again that did not pass, with its seed and claims"
+_SUMMARY = "run again what failed: the cases of a report, or a plan of the crash lab"
 _EXAMPLE = """lychgate replay reports/conform-disk.json
   lychgate replay reports/conform-disk.json --case L1-KILL-007
+  lychgate replay --mutant no-tail-repair
 
 It runs the command that the report names, in the current directory: read it first where the report
 is not your own (`--show` prints it).
@@ -32,7 +37,15 @@ _TROUBLE = ("fail", "harness error", "inconclusive")
 
 def add_parser(subparsers: Subparsers) -> None:
     parser = add_command(subparsers, "replay", _SUMMARY, _EXAMPLE)
-    parser.add_argument("report", help="a report of `lychgate conform`, as JSON")
+    parser.add_argument(
+        "report",
+        nargs="?",
+        help="a report of `lychgate conform` (a JSON file), or the text of a plan that `lychgate "
+        "explore` printed",
+    )
+    parser.add_argument(
+        "--mutant", metavar="NAME", help="the run that shows this mutant, or the plan on it"
+    )
     parser.add_argument(
         "--case", metavar="ID", action="append", default=[], help="this case, however it ended"
     )
@@ -41,6 +54,8 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.report is None or args.mutant is not None or lab_replay.is_plan(args.report):
+        return lab_replay.run(args.report, args.mutant, args.json)
     with faults_in_words(args.debug):
         said = read_report(Path(args.report))
         ended = {it["id"]: it["verdict"] for it in said["results"]}

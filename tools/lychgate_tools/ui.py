@@ -216,6 +216,11 @@ class Progress:
             self._clear()
             print(text, file=self._out, flush=True)
 
+    def clear(self) -> None:
+        """Take the line away before something is written to stdout; the next update brings it."""
+        with self._guard:
+            self._clear()
+
     def _show(self, text: str) -> None:
         if not self._tty:
             print(text, file=self._out, flush=True)

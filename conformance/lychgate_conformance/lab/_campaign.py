@@ -55,9 +55,13 @@ class Part:
     lock_attempts: int = 3
     knob: str = ""
     """What is put behind the name of the model (`_models.KNOBS`)."""
+    only: Workload | None = None
+    """The one workload of a part that somebody asked for by name."""
 
     def workloads(self, length: int) -> Iterator[Workload]:
         """All workloads of one length."""
+        if self.only is not None:
+            return iter((self.only,))
         return generate(self.alphabet, length, self.shapes, self.starts, self.frequency)
 
 

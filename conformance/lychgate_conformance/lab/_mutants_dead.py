@@ -111,9 +111,10 @@ DESIGN_MUTANTS = (
             Edit(
                 _ATTEMPT,
                 "held.fd = await OpenLock(self._path)",
-                "from lychgate._ops import CreateWal, OpenData\n"
+                "from lychgate._ops import CreateWal, FsyncDir, OpenData\n"
                 "                try: held.fd = await OpenData(self._path)\n"
-                "                except StepError: held.fd = await CreateWal(self._path)",
+                "                except StepError: held.fd = await CreateWal(self._path);"
+                " await FsyncDir(self._path.rpartition('/')[0])",
             ),
             Edit(_ATTEMPT, _CHECK, "if True:"),
             Edit("_lock._write_mark", "if await op != _MARK_BYTES:", "if False:"),

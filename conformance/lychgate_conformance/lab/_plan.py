@@ -96,7 +96,7 @@ def parse_plan(text: str) -> Plan:
             tuple(Phase(_unpacked(c), image, how) for c, image, how in fields["phases"]),
             Setting(**fields.get("setting", {})),
         )
-    except (KeyError, TypeError, IndexError, AttributeError) as error:
+    except (KeyError, TypeError, IndexError, AttributeError, json.JSONDecodeError) as error:
         raise ValueError(f"this is no plan: {error!r}") from error
 
 
