@@ -23,8 +23,8 @@ states after the last step; `1000a+500.` is a thousand `a` and five hundred NULs
 name of f, `z` an old block of somebody else's. The models are those of the crash lab. A state
 outside its model is an error of the model; a state of a model that was never seen is not: the
 search is bounded. `portable`, the model of the verdict, must hold what ext4, xfs and btrfs leave as
-well; not what ext4 leaves with `data=writeback` ([decision 14](decisions.md)). An image is mounted only if no earlier one has the same content in all blocks
-that were read then.
+well; not what ext4 leaves with `data=writeback` ([decision 14](decisions.md)). An image is mounted
+only if no earlier one has the same content in all blocks that were read then.
 """
 
 _ROW = re.compile(r"^\| (?P<system>[\w-]+) \| (?P<states>`.*`) \| \d+ of \d+ \|$")
@@ -40,8 +40,8 @@ def page(runs: Sequence[Run], bounds: Bounds) -> str:
         f"Measured on {time.strftime('%Y-%m-%d')}: {kernel.sysname} {_plain(kernel.release)}, "
         f"{kernel.machine}; {', '.join(tools)}.",
         "",
-        f"Tried {bound(bounds)}. The table counts images that differ; `untried` are choices for which",
-        "there was no time.",
+        f"Tried {bound(bounds)}. The table counts images that differ; `untried` are choices for",
+        "which there was no time.",
         "",
         _row(HEADERS),
         _row(["---"] * len(HEADERS)),
