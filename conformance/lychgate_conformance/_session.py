@@ -102,6 +102,11 @@ class Session:
         return self.group.pid
 
     @property
+    def output(self) -> str:
+        """The pipe of its standard output, as Linux names it."""
+        return self._pipes.output
+
+    @property
     def unanswered(self) -> int:
         return len(self._open) + len(self._waiting)
 
@@ -348,7 +353,8 @@ class Session:
         while self.group.poll() is None:
             if time.monotonic() > deadline:
                 raise self._finding("does-not-end", "its input ended, and it goes on")
-            self._pipes.has_line()  # it may still have to write
+            if self._pipes.has_line() and not self._open:  # it may still have replies to write
+                raise self._finding("unrequested", "lines after the end of its input")
             time.sleep(0.001)
         left = self.group.leftovers()
         if left:

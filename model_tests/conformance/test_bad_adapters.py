@@ -40,6 +40,7 @@ FAULTS = {
     "other-id": "unrequested",
     "twice": "unrequested",
     "forks": "unrequested",
+    "goes-on": "unrequested",
     "lies": "lies-about-error",
     "error-class": "error-class",
     "dies": "dies",

@@ -36,6 +36,8 @@ def test_three_packages_and_nothing_else(wheel: Path) -> None:
     assert {top for top in tops if not top.endswith(".dist-info")} == packages
     assert {f"{package}/py.typed" for package in packages} <= set(names)
     shipped = {name for name in names if name.startswith("lychgate_tools/_spec/")}
+    suite = {name for name in names if name.startswith("lychgate_conformance/")}
+    assert {it.rpartition(".")[2] for it in suite} >= {"py", "json", "c", "mjs", "rb"}
     spec = {
         str(path.relative_to(ROOT / "spec"))
         for pattern in ("*.tla", "*.toml", "models/*.cfg")

@@ -137,6 +137,8 @@ def main(fault: str) -> int:
             fault = "forked"
         for out in adapter.reply(json.loads(line)):
             os.write(1, out if fault == "endless" and out[:1] == b"x" else out + b"\n")
+    while fault == "goes-on":
+        os.write(1, b'{"id": 1, "ok": null}\n' * 1000)
     if fault == "stays":
         time.sleep(FOREVER_S)
     return 0
