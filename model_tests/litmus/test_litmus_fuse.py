@@ -31,6 +31,8 @@ def test_the_kernel_gets_what_it_needs_to_mount_a_file() -> None:
     server = Server(SIZE)
     error, init = ask(server, INIT, struct.pack("<IIII", 7, 45, 0, 0))
     assert error == 0 and len(init) == 64 and struct.unpack_from("<II", init) == (7, 31)
+    _, older = ask(server, INIT, struct.pack("<IIII", 7, 28, 0, 0))
+    assert struct.unpack_from("<II", older) == (7, 28)
     error, attributes = ask(server, GETATTR, bytes(16))
     assert error == 0 and len(attributes) == 104
     assert struct.unpack_from("<QQ", attributes, 16) == (1, SIZE)

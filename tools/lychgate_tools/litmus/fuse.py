@@ -69,6 +69,7 @@ _ANSWER = struct.Struct("<IiQ")  # length, -errno, unique
 _RANGE = struct.Struct("<QQIIQII")  # handle, offset, size, flags, lock owner, flags, pad
 _ATTRIBUTES = struct.Struct("<QIIQQQQQQ10I")
 _INIT = struct.Struct("<IIIIHHIIHHIIH22x")
+_MINOR_MAX = 31
 _ASYNC_READ, _BIG_WRITES, _MAX_PAGES = 1, 1 << 5, 1 << 22
 _OPEN_DIRECT_IO = 1
 
@@ -138,10 +139,11 @@ class Server:
                 self.log.append(Flush())
             return b""
         if number == _Ask.INIT:
+            _, minor = struct.unpack_from("<II", body)
             flags = _ASYNC_READ | _BIG_WRITES | _MAX_PAGES
-            pages = _WRITE_MAX_BYTES // 4096
-            most = _WRITE_MAX_BYTES
-            return _INIT.pack(7, 31, most, flags, 16, 12, most, 1, pages, 0, 0, 0, 0)
+            most, pages = _WRITE_MAX_BYTES, _WRITE_MAX_BYTES // 4096
+            version = (7, min(minor, _MINOR_MAX))
+            return _INIT.pack(*version, most, flags, 16, 12, most, 1, pages, 0, 0, 0, 0)
         if number == _Ask.GETATTR:
             times, mode = (0,) * 6, 0o100600
             numbers = (1, self.size, self.size // 512, *times, mode, 1, 0, 0, 0, BLOCK_BYTES, 0)

@@ -78,7 +78,7 @@ class Machine:
         with self.mounted() as root:
             directory = real.Directory(root)
             try:
-                between = real.between(variant, self.system, seed)
+                between = real.between(variant, self.system, f"{seed} {litmus.name}")
                 directory.other_fsync()  # what the mount itself wrote is flushed
                 directory.sync_all()
                 self.device.mark(0)

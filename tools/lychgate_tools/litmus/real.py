@@ -9,7 +9,7 @@ allow what the kernel may do by itself at any time.
     write-back    sync_file_range on every open file: data without metadata
     commit        a btrfs transaction commit, which its timer makes: metadata without data
     closing       every descriptor is closed after each step
-    mixed-N       after each step one of these or nothing, by chance (seeded)
+    mixed-N       after each step one of these, some files written back, or nothing (seeded)
 """
 
 from __future__ import annotations
@@ -102,9 +102,10 @@ class Directory:
         finally:
             os.close(fd)
 
-    def write_back(self) -> None:
+    def write_back(self, share: Callable[[], bool] = lambda: True) -> None:
         for fd in self._open.values():
-            kernel.write_back(fd)
+            if share():
+                kernel.write_back(fd)
 
     def commit(self) -> None:
         fd = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -114,7 +115,7 @@ class Directory:
             os.close(fd)
 
 
-def between(variant: str, system: FileSystem, seed: int) -> Callable[[Directory], None]:
+def between(variant: str, system: FileSystem, seed: str) -> Callable[[Directory], None]:
     """What a variant does after each step."""
     does: dict[str, Callable[[Directory], None]] = {
         "plain": lambda directory: None,
@@ -127,7 +128,11 @@ def between(variant: str, system: FileSystem, seed: int) -> Callable[[Directory]
     if variant in does:
         return does[variant]
     chance = random.Random(f"{seed} {variant}")
-    return lambda directory: chance.choice(list(does.values()))(directory)
+    some: list[Callable[[Directory], None]] = [
+        *does.values(),
+        lambda directory: directory.write_back(lambda: chance.random() < 0.5),
+    ]
+    return lambda directory: chance.choice(some)(directory)
 
 
 def set_up(directory: Directory, start: Image) -> None:
