@@ -36,9 +36,16 @@ _MODULES = (
     "fork",
     "threads",
     "memory",
+    "call_kill",
+    "host_crash",
 )
 
-LEVELS = {0: "contract", 1: "processes and restarts"}
+LEVELS = {
+    0: "contract",
+    1: "processes and restarts",
+    2: "process kill at every call",
+    3: "host crash, every image",
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,6 +63,10 @@ class KillableHost(Host, Protocol):
     @property
     def pid(self) -> int: ...
 
+    @property
+    def output(self) -> str:
+        """The pipe of its standard output, as Linux names it."""
+
     def send(self, request: Json) -> None:
         """Queue a request; it is written as replies are waited for, and at once where it fits."""
 
@@ -95,6 +99,10 @@ class ProcessHost:
     @property
     def pid(self) -> int:
         return self._pipes.process.pid
+
+    @property
+    def output(self) -> str:
+        return self._pipes.output
 
     @property
     def unanswered(self) -> int:

@@ -73,6 +73,11 @@ class Pipes:
         self.on_wait: Callable[[], None] | None = None
         """Called now and then during a wait."""
 
+    @property
+    def output(self) -> str:
+        """The pipe of its standard output, as Linux names it: the same name at both ends."""
+        return f"pipe:[{os.fstat(self._out).st_ino}]"
+
     def write(self, line: bytes) -> None:
         """Queue a line; it is written at once where it fits, else as lines are waited for."""
         if self._in_open:

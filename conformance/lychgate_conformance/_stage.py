@@ -174,7 +174,10 @@ class Stage:
         clock: Clock,
     ) -> None:
         self._pool = pool
+        self.target = target
         self.claims: Claims = target.claims
+        self.notes: list[str] = []
+        """What a case wants said beside a pass: how much was looked at, what was left out."""
         self.clock = clock
         self.rng = random.Random(seed)
         self.root = Path(tempfile.mkdtemp(prefix="lychgate-case-", dir=base)).resolve()
@@ -198,11 +201,16 @@ class Stage:
         store.close()
         return self.open()
 
-    def worker(self) -> ProcessWorker:
-        """A new process. NotMeasured when no other process can load the backend."""
+    @property
+    def pool(self) -> Hosts:
+        """Gives out processes. NotMeasured when no other process can load the backend."""
         if self._pool is None:
             raise NotMeasured("no other process can import this factory: name it as module:factory")
-        process = self._pool.take()
+        return self._pool
+
+    def worker(self) -> ProcessWorker:
+        """A new process."""
+        process = self.pool.take()
         self._processes.append(process)
         return ProcessWorker(process, self.clock, self.path)
 

@@ -69,6 +69,10 @@ class StdioHost:
     def pid(self) -> int:
         return self.session.pid
 
+    @property
+    def output(self) -> str:
+        return self.session.output
+
     def start(self) -> None:
         """Start ahead, so that the adapter is ready when it is needed."""
         assert self.session.pid

@@ -8,6 +8,7 @@ from __future__ import annotations
 import pytest
 
 from lychgate_conformance import Options, Verdict, load_target, run
+from lychgate_conformance.blackbox._strace import strace_path
 from lychgate_conformance.mutants import CONTROLS, Mutant, all_mutants
 
 SHORT = (
@@ -23,6 +24,8 @@ SEEDS = range(5)
 
 @pytest.mark.parametrize("mutant", all_mutants(), ids=lambda it: it.name)
 def test_mutant_is_killed(mutant: Mutant) -> None:
+    if mutant.kills[0][1] in "23" and strace_path() is None:
+        pytest.skip("needs strace: install the package of that name")
     target = load_target(mutant.spec, in_process=True)
     left = mutant.kills
     for seed in SEEDS:

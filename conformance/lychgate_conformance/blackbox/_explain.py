@@ -80,7 +80,7 @@ def _distance(a: View, b: View) -> int:
 
 
 def history(failure: Failure) -> Iterator[str]:
-    """The words up to the crash, each with the calls that changed something since the one before."""
+    """The words up to the crash, each with the calls that changed something for it."""
     told = failure.story.told
     begin = 0
     for place, it in enumerate(told[: failure.acked + 1]):

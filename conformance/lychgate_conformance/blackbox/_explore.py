@@ -4,7 +4,8 @@ Rules of this file
   * Images are judged group by group (by the number of acknowledged words), so that the first
     failure is one of the shortest history. The budget of a recording is shared out among groups;
     what one does not use the next may.
-  * The first image of every outcome in a group is also used after its recovery.
+  * The first image of every outcome in a group, and of every way in which its files end, is also
+    used after its recovery.
   * With `recoveries`, some images are recovered under strace as well and crash again within their
     recovery (depth 2). What the first recovery has shown as absent may not come back (D29).
 """
@@ -266,26 +267,26 @@ class Explorer:
         starts: list[tuple[Met, int]] | None,
         acked: int,
     ) -> tuple[Met, Outcome] | None:
-        firsts: dict[tuple[Outcome, tuple[str, ...]], Met] = {}
+        firsts: dict[tuple[object, ...], tuple[Met, Outcome]] = {}
         before = checker.done
         by_image = iter(chosen)
         worst: tuple[Met, Outcome] | None = None
         for _, outcome in checker.outcomes(met.image for met in chosen):
             met = next(by_image)
             self.tally.met += 1
-            if outcome.error or not _fits(outcome.view, allowed, self.target):
+            if outcome.error or not fits(outcome.view, allowed, self.target):
                 if worst is None or _size(met.image) < _size(worst[0].image):
                     worst = met, outcome
-            firsts.setdefault((outcome, met.image.paths), met)
+            firsts.setdefault((outcome, met.image.paths, _tails(met.image)), (met, outcome))
         self.tally.distinct += checker.done - before
         if worst is not None:
             return worst
-        for (outcome, _), met in firsts.items():
+        for met, outcome in firsts.values():
             self.tally.further += 1
             if problem := checker.further(met.image, outcome.view):
                 return met, Outcome(outcome.view, problem)
         if starts is not None:
-            starts += [(met, acked) for met in firsts.values()]
+            starts += [(met, acked) for met, _ in firsts.values()]
         return None
 
     # --- depth 2 ------------------------------------------------------------------------------
@@ -348,11 +349,22 @@ class Explorer:
         )
 
 
-def _fits(view: View, allowed: frozenset[View], target: Target) -> bool:
+def fits(view: View, allowed: frozenset[View], target: Target) -> bool:
     """Whether a view is one of those that are allowed."""
     if target.claims.pending_scope != "due_unclaimed":
         return view in allowed
     return any(view.dead == it.dead and view.pending <= it.pending for it in allowed)
+
+
+def _tails(image: Image) -> tuple[object, ...]:
+    """How the files end: empty, in a newline, in a NUL, or in something else."""
+    return tuple(
+        _TAILS.get(content[-1:], "other") if isinstance(content, bytes) else ""
+        for content in image.contents
+    )
+
+
+_TAILS = {b"": "empty", b"\n": "newline", b"\0": "NUL"}
 
 
 def _size(image: Image) -> tuple[int, int]:

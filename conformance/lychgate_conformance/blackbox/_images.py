@@ -20,7 +20,7 @@ from lychgate_conformance.lab._bounded import bounded_set, kill_set
 from lychgate_conformance.lab._enumerate import Enumerator, read_free
 from lychgate_conformance.lab._family import Family, ImageSet, Limits, family_of
 from lychgate_conformance.lab._image import Content, Image
-from lychgate_conformance.lab._micro import Recorder
+from lychgate_conformance.lab._micro import Ack, Recorder
 from lychgate_conformance.lab._models import MODELS, Model
 from lychgate_conformance.lab._ordered import read_log
 
@@ -137,7 +137,8 @@ def kills(
     torn = replace(bounds, family_max=bounds.torn_max)
     for point in points:
         images = kill_set(recording.disk, point, read_log(recording.disk, point, model), model)
-        for family in images.families:
+        spoken = point > 0 and isinstance(recording.disk.log[point - 1], Ack)
+        for family in images.families[:1] if spoken else images.families:  # no write is in flight
             family = _without_memory(family)
             for contents in _chosen(family, torn, chance, partial):
                 yield Met(family.image(contents), point)

@@ -85,7 +85,7 @@ class Traced:
         self.output = output
         words = [*prefix, *_strace.options(output, RECORDED, raw=RAW), "--"]
         self.host = new_host(target, words)
-        self.stdout = os.readlink(f"/proc/{self.host.pid}/fd/1")
+        self.stdout = self.host.output  # strace's own descriptor 1 is soon another one
 
     def finish(self, limit_s: float) -> list[Event]:
         """Let it end by itself; the events of its whole life."""

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from lychgate_conformance._resolve import Factory
 
-_MODULES = ("tasks", "dead", "text", "nil", "files", "damage", "processes", "owners")
+_MODULES = ("tasks", "dead", "text", "nil", "files", "damage", "processes", "owners", "durable")
 
 
 @dataclass(frozen=True, slots=True)

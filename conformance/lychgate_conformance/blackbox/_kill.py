@@ -1,0 +1,193 @@
+"""Real kills: SIGKILL at the entry of every call that changes the store, one run for each.
+
+Rules of this file
+  * strace is attached to an adapter that is up already: starting up costs nothing, and calls are
+    counted from there. `when=` counts per call name and per thread.
+  * An injected SIGKILL acts before its call. What a kill after the call leaves is what the one
+    before the next call leaves.
+  * A kill counts only when it is seen to have happened: the trace ends within the call that was
+    asked for, at its number. One that did not happen is reported, never taken for a pass.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from lychgate_conformance._host import Hosts, KillableHost
+from lychgate_conformance._target import Target
+from lychgate_conformance._verdict import BackendDied, Inconclusive, NotMeasured
+from lychgate_conformance.blackbox import _strace
+from lychgate_conformance.blackbox._calls import MUTATING
+from lychgate_conformance.blackbox._checker import STORE, Checker, Outcome
+from lychgate_conformance.blackbox._explore import Failure, request_of
+from lychgate_conformance.blackbox._images import Met
+from lychgate_conformance.blackbox._record import Recording, read_trace, snapshot
+from lychgate_conformance.blackbox._script import Script, Story, Told, checked
+from lychgate_conformance.blackbox._strace import Call, Gone
+from lychgate_conformance.lab._image import Image
+from lychgate_conformance.lab._micro import Recorder
+
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A call to be killed at: its name and which one of that name, counted from the attachment."""
+
+    name: str
+    when: int
+
+
+class Attached:
+    """strace on a process that runs already."""
+
+    def __init__(self, pid: int, output: Path, calls: Sequence[str], inject: Sequence[str]) -> None:
+        self.output = output
+        words = _strace.options(output, calls, quick=False, inject=inject)
+        words.remove("-q")  # it says when it is attached
+        self._process = subprocess.Popen(
+            [*words, "-p", str(pid)], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        )
+        assert self._process.stderr is not None
+        said = self._process.stderr.readline()
+        if "attached" not in said:
+            self.end()
+            raise NotMeasured(f"strace cannot attach to a running process here: {said.strip()}")
+
+    def end(self) -> None:
+        """Wait for its end, which is that of what it traces; let go of what still lives."""
+        try:
+            self._process.wait(timeout=0.001 if self._process.poll() is not None else 5.0)
+        except subprocess.TimeoutExpired:
+            self._process.terminate()
+            self._process.wait()
+        if self._process.stderr is not None:
+            self._process.stderr.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Killed:
+    """One kill that happened."""
+
+    at: str
+    script: Script
+    story: Story
+    acked: int
+    image: Image
+    outcome: Outcome
+
+    def failure(self, problem: str) -> Failure:
+        """This kill as a failure, to be explained."""
+        outcome = Outcome(self.outcome.view, f"killed at {self.at}: {problem}")
+        recording = Recording(Recorder())
+        return Failure(
+            self.script, recording, self.story, Met(self.image, 0), self.acked, outcome, False
+        )
+
+
+class Killer:
+    """Kills one target's adapters."""
+
+    def __init__(self, target: Target, base: Path, pool: Hosts, left: Callable[[], float]) -> None:
+        self.target = target
+        self.base = base
+        self._pool = pool
+        self._left = left
+        self._made = 0
+        self.happened = 0
+        self.missed: list[str] = []
+        self.seconds = 0.0
+
+    def points(self, script: Script) -> list[Place]:
+        """Every call on the store that changes something, by a run without a kill."""
+        world = self._world()
+        host = self._pool.take()
+        try:
+            attached = self._attach(host, world, sorted(MUTATING), ())
+            self._run(host, script, world)
+            host.exit(self._left())
+            attached.end()
+            counts: Counter[tuple[int, str]] = Counter()
+            found: dict[Place, None] = {}
+            for event in read_trace(attached.output):
+                if isinstance(event, Call):
+                    counts[event.pid, event.name] += 1
+                    if event.worked and self._touches(event, str(world)):
+                        found[Place(event.name, counts[event.pid, event.name])] = None
+        finally:
+            host.end()
+        return list(found)
+
+    def _touches(self, call: Call, world: str) -> bool:
+        """Whether a call is about a file of the world, by any of its arguments."""
+        escaped = "".join(f"\\x{byte:02x}" for byte in world.encode("utf-8", "surrogateescape"))
+        return any(escaped in arg for arg in (*call.args, call.answer))
+
+    def kill(self, script: Script, at: Place, checker: Checker) -> Killed | None:
+        """One run that ends at a call; None when the kill did not happen."""
+        begun = time.monotonic()
+        world = self._world()
+        host = self._pool.take()
+        try:
+            inject = (f"{at.name}:signal=KILL:when={at.when}",)
+            attached = self._attach(host, world, [at.name], inject)
+            told = self._run(host, script, world)
+            if told[-1].reply is None:
+                host.kill()
+            else:
+                host.exit(self._left())  # the call may be one of its end
+            attached.end()
+            happened = _happened(attached.output, at)
+        finally:
+            host.end()
+        self.seconds += time.monotonic() - begun
+        if not happened:
+            self.missed.append(f"{at.name} {at.when}")
+            return None
+        self.happened += 1
+        acked = sum(it.reply is not None for it in told)
+        story = Story(told, self.target.claims, script.frequency)
+        image = snapshot(world)
+        where = f"{at.name}, call {at.when}"
+        return Killed(where, script, story, acked, image, checker.outcome(image))
+
+    def _world(self) -> Path:
+        self._made += 1
+        world = self.base / f"killed-{self._made}"
+        world.mkdir()
+        return world
+
+    def _attach(
+        self, host: KillableHost, world: Path, calls: Sequence[str], inject: Sequence[str]
+    ) -> Attached:
+        host.ask({"do": "memory"}, self._left())  # it has started, and waits for requests
+        return Attached(host.pid, world.with_suffix(".trace"), calls, inject)
+
+    def _run(self, host: KillableHost, script: Script, world: Path) -> list[Told]:
+        """The words that were answered, and the one that was not."""
+        told: list[Told] = []
+        for place, word in enumerate(script.words):
+            call, request = request_of(word, place, world / STORE, script.frequency)
+            try:
+                told.append(checked(word, call, host.ask(request, self._left())))
+            except BackendDied:
+                told.append(Told(word, call, None))
+                break
+            except Inconclusive as error:
+                raise Inconclusive(f"{word}: {error}") from error
+        return told
+
+
+def _happened(output: Path, at: Place) -> bool:
+    """Whether a trace ends with a kill within the call that was asked for."""
+    events = read_trace(output)
+    calls = [it for it in events if isinstance(it, Call)]
+    killed = any(isinstance(it, Gone) and "SIGKILL" in it.how for it in events)
+    cut = [it for it in calls if it.result is None and it.name == at.name]
+    return killed and bool(cut) and Counter(it.pid for it in calls)[cut[0].pid] == at.when
+
+

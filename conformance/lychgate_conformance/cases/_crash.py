@@ -1,0 +1,113 @@
+"""What the cases of levels 2 and 3 have in common: explore a script, say what was looked at."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import replace
+
+from lychgate_conformance._stage import Stage
+from lychgate_conformance._verdict import Failed, Inconclusive, NotMeasured
+from lychgate_conformance.blackbox._checker import can_reboot
+from lychgate_conformance.blackbox._explain import explain
+from lychgate_conformance.blackbox._explore import Explorer, Failure, fits
+from lychgate_conformance.blackbox._images import Bounds
+from lychgate_conformance.blackbox._kill import Killed, Killer
+from lychgate_conformance.blackbox._script import Script
+from lychgate_conformance.blackbox._traced import need_strace
+
+BOUNDS = Bounds()
+KILLS_MAX = 60
+"""Real kills of one case; beyond it a seeded choice of the calls, and PARTIAL."""
+_SHRINKS_MAX = 4
+_SHRUNK = Bounds(images_max=1200, family_max=300)
+
+
+def explore(stage: Stage, go: Callable[[Explorer], Failure | None]) -> None:
+    """Run an exploration in the case's directory; Failed with all that is known of a failure."""
+    need_strace()
+    seed = stage.rng.randrange(1 << 30)
+    explorer = Explorer(stage.target, stage.root, replace(BOUNDS, seed=seed), stage.clock.left)
+    try:
+        failure = go(explorer)
+        stage.notes.append(str(explorer.tally))
+        if failure is not None:
+            raise Failed(explain(smallest(explorer, failure)))
+    finally:
+        explorer.end()
+
+
+def host_crashes(stage: Stage, text: str, frequency: float = 0.0, recoveries: int = 0) -> None:
+    """Every image of a host crash, at any moment of a script."""
+    if not can_reboot():
+        stage.notes.append("the boot id stays: mounts are not allowed here")
+    script = Script.of(text, frequency)
+    explore(stage, lambda explorer: explorer.host_crashes(script, recoveries))
+
+
+def process_kills(stage: Stage, text: str, frequency: float = 0.0) -> None:
+    """The image at entry and exit of every call, with every prefix of the write in flight."""
+    script = Script.of(text, frequency)
+    explore(stage, lambda explorer: explorer.process_kills(script))
+
+
+def smallest(explorer: Explorer, failure: Failure) -> Failure:
+    """The failure of a shorter script, where leaving words out still fails; a few are tried."""
+    if failure.depth > 1:
+        return failure
+    explorer.bounds = _SHRUNK
+    best = failure
+    words = failure.story.told[: failure.acked + 1]
+    current = [it.word for it in words]
+    for place in range(len(current) - 2, 0, -1)[:_SHRINKS_MAX]:
+        shorter = Script(tuple(current[:place] + current[place + 1 :]), failure.script.frequency)
+        if not any(word.kind == "open" for word in shorter.words):
+            continue
+        try:
+            if best.host_crash:
+                found = explorer.host_crashes(shorter)
+            else:
+                found = explorer.process_kills(shorter)
+        except (Failed, Inconclusive, NotMeasured):
+            continue
+        if found is not None and found.acked < best.acked:
+            best = found
+            current = [it.word for it in found.story.told[: found.acked + 1]]
+    return best
+
+
+def real_kills(stage: Stage, text: str, frequency: float = 0.0) -> None:
+    """SIGKILL at the entry of every call that changes the store, one run for each."""
+    need_strace()
+    script = Script.of(text, frequency)
+    pool = stage.pool
+    explorer = Explorer(stage.target, stage.root, BOUNDS, stage.clock.left)
+    killer = Killer(stage.target, stage.root, pool, stage.clock.left)
+    try:
+        places = killer.points(script)
+        if not places:
+            raise NotMeasured("no call of the adapter changes a file below the store's directory")
+        chosen = places
+        if len(places) > KILLS_MAX:
+            chosen = random.Random(stage.rng.random()).sample(places, KILLS_MAX)
+        for place in chosen:
+            killed = killer.kill(script, place, explorer.checker(frequency, 0))
+            if killed is not None:
+                _judge(stage, explorer, killed)
+        text = f"{killer.happened} kills of {len(places)} places"
+        stage.notes.append(text if len(chosen) == len(places) else f"{text}; PARTIAL")
+        if killer.missed:
+            raise NotMeasured(f"{text}; these did not happen: {', '.join(killer.missed[:5])}")
+    finally:
+        explorer.end()
+
+
+def _judge(stage: Stage, explorer: Explorer, killed: Killed) -> None:
+    checker = explorer.checker(killed.story.frequency, 0)
+    allowed = frozenset(map(checker.canonical, killed.story.views(killed.acked, False)))
+    problem = killed.outcome.error
+    if not problem and not fits(killed.outcome.view, allowed, stage.target):
+        problem = "what is there is not what was acknowledged"
+    problem = problem or checker.further(killed.image, killed.outcome.view)
+    if problem:
+        raise Failed(explain(killed.failure(problem)))
