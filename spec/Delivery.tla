@@ -10,6 +10,9 @@
 (*              closed cleanly in this boot:                               *)
 (*                [TruncateSegment FsyncSegment]                           *)
 (*              else (died, failed, crashed, or new):                      *)
+(*                [CreateMeta WriteMeta FsyncMeta RenameMeta FsyncQueueDir *)
+(*                 of the manifest as it is, if there is more to be seen   *)
+(*                 than it selects]                                        *)
 (*                publish, then the format marker:                         *)
 (*                CreateMeta WriteMeta FsyncMeta RenameMeta FsyncQueueDir  *)
 (*   publish  UnlinkSegment* (all but the selected generation)             *)
@@ -22,7 +25,11 @@
 (*                                                                         *)
 (* What TLC taught.  L10 syncs the directory after the rename.  That is    *)
 (* not enough: a crash may keep the rename and lose the names of the new   *)
-(* segments, so the directory is synced before it as well.  And a torn     *)
+(* segments, so the directory is synced before it as well.  A manifest     *)
+(* that a recovery sees may be in the cache only, its maker died before    *)
+(* the directory was synced: nothing may be cleaned before the selection   *)
+(* is confirmed, and a plain sync of the directory does not confirm it if  *)
+(* an earlier one failed, so the manifest is put in place again.  A torn   *)
 (* tail cannot simply be cut off: behind a failed fsync the cache shows    *)
 (* records that the disk will never get (W9), and behind a crash old bytes *)
 (* may lie beyond the end (D29).  So whoever does not find the mark of a   *)
@@ -163,11 +170,11 @@ View(f) ==
 (* The instance's memory: the selected generation with its segments and    *)
 (* the records in the last one, the items, the high-water mark; trusted,   *)
 (* the mark said clean; new, the generation being made, and n, the segment *)
-(* of it that comes next; why, what the publication is for; ev, the event  *)
-(* being written.                                                          *)
+(* of it that comes next; why, what the publication is for; man, the       *)
+(* manifest that is confirmed; ev, the event being written.                *)
 (***************************************************************************)
 NoMemory == [gen |-> 0, segs |-> 0, last |-> 0, st |-> Absent, high |-> 0, trusted |-> FALSE,
-             new |-> 0, n |-> 0, why |-> "", ev |-> <<1, "-">>]
+             new |-> 0, n |-> 0, why |-> "", man |-> "", ev |-> <<1, "-">>]
 Load(v, m) == [m EXCEPT !.gen = v.gen, !.segs = v.segs, !.last = v.last, !.st = v.st,
                         !.high = v.high]
 
@@ -240,13 +247,18 @@ ReadMeta ==
   /\ UNCHANGED <<fs, mark, me, left, History>>
 
 \* All of the selected generation is validated before anything is cleaned.
+NewNumber(m) == [m EXCEPT !.new = 1 + Top({m.gen} \cup {p[1] : p \in Present(fs)})]
+Confirming(m) == [m EXCEPT !.why = "confirm", !.new = m.gen,
+                           !.man = RecordOf[Content(fs, "manifest")[2]]]
 ReadSegment ==
   LET v == View(fs)
       m == Load(v, me)
+      confirms == ~me.trusted /\ Inactive(fs, v.gen) # {}
   IN  /\ pc = "ReadSegment"
-      /\ me' = [m EXCEPT !.new = 1 + Top({v.gen} \cup {p[1] : p \in Present(fs)})]
+      /\ me' = IF confirms THEN Confirming(m) ELSE NewNumber(m)
       /\ fs' = IF v.segs = 0 THEN fs ELSE FsOpen(fs, "seg", SegName(v.gen, v.segs))
       /\ IF v.kind = "corrupt" THEN Goto("corrupt") /\ UNCHANGED History
+         ELSE IF confirms THEN Goto("man.CreateMeta") /\ UNCHANGED History
          ELSE IF ~me.trusted THEN Goto("clean") /\ UNCHANGED History
          ELSE IF v.cut THEN Goto("TruncateSegment") /\ UNCHANGED History
          ELSE Goto(Retire(fs, v.gen)) /\ Settle(v.st, v.high)
@@ -265,8 +277,7 @@ TruncateSegment ==
 (* could be on the disk at once (L12).                                     *)
 (***************************************************************************)
 Compacts == pc = "idle" /\ Spend("compactions")
-Compacting == [me EXCEPT !.why = "compact",
-                         !.new = 1 + Top({me.gen} \cup {p[1] : p \in Present(fs)})]
+Compacting == [NewNumber(me) EXCEPT !.why = "compact"]
 
 UnlinkSegment(out) ==
   /\ \/ pc \in {"clean", "retire.UnlinkSegment"} /\ UNCHANGED me /\ Outcome(out)
@@ -321,7 +332,8 @@ CreateMeta(out) ==
 
 WriteMeta(out) ==
   /\ At("WriteMeta")
-  /\ LET r == IF Making = "format" THEN "F" ELSE ManRec(me.new, Len(Items(me.st)), me.high)
+  /\ LET r == IF Making = "format" THEN "F" ELSE IF me.why = "confirm" THEN me.man
+              ELSE ManRec(me.new, Len(Items(me.st)), me.high)
      IN  IF out = "ok" THEN fs' = FsAppend(fs, "meta", Line(r)) /\ Then("FsyncMeta")
          ELSE UNCHANGED fs /\ Poison
   /\ Outcome(out) /\ UNCHANGED <<mark, History>>
@@ -360,7 +372,10 @@ SyncsDir(out) ==
                      fs' = f /\ Goto("man.CreateMeta") /\ UNCHANGED <<me, History>>
                 [] pc = "grow.FsyncQueueDir" ->
                      fs' = f /\ Goto("idle") /\ UNCHANGED <<me, History>>
-                [] pc = "man.FsyncQueueDir" ->
+                [] pc = "man.FsyncQueueDir" /\ me.why = "confirm" ->
+                     /\ fs' = f /\ Goto("clean") /\ UNCHANGED History
+                     /\ me' = [NewNumber(me) EXCEPT !.why = "open"]
+                [] pc = "man.FsyncQueueDir" /\ me.why # "confirm" ->
                      /\ me' = Selected /\ fs' = OpenLast(f, Selected) /\ UNCHANGED History
                      /\ Goto(IF me.why = "open" THEN "fmt.CreateMeta" ELSE Retire(f, me.new))
                 [] pc = "fmt.FsyncQueueDir" ->

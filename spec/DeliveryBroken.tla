@@ -27,10 +27,10 @@ FsyncQueueDirLetter(out) ==
 
 \* ... or before it only.
 FsyncQueueDirNotAfter(out) ==
-  \/ pc = "man.FsyncQueueDir" /\ out = "ok"
+  \/ pc = "man.FsyncQueueDir" /\ me.why # "confirm" /\ out = "ok"
      /\ me' = Selected /\ fs' = OpenLast(fs, Selected) /\ UNCHANGED <<mark, left, History>>
      /\ Goto(IF me.why = "open" THEN "fmt.CreateMeta" ELSE Retire(fs, me.new))
-  \/ pc # "man.FsyncQueueDir" /\ SyncsDir(out) /\ UNCHANGED mark
+  \/ (pc # "man.FsyncQueueDir" \/ me.why = "confirm") /\ SyncsDir(out) /\ UNCHANGED mark
 
 \* ... or not when a segment is added to the generation in use.
 FsyncQueueDirNotGrown(out) ==
@@ -98,12 +98,29 @@ FsyncSegmentGoesOn(out) ==
 ReadSegmentInPlace ==
   LET v == View(fs)
   IN  /\ pc = "ReadSegment"
-      /\ me' = [Load(v, me) EXCEPT !.new = 1 + Top({v.gen} \cup {p[1] : p \in Present(fs)})]
+      /\ me' = NewNumber(Load(v, me))
       /\ fs' = IF v.segs = 0 THEN fs ELSE FsOpen(fs, "seg", SegName(v.gen, v.segs))
       /\ IF v.kind = "corrupt" THEN Goto("corrupt") /\ UNCHANGED History
          ELSE IF v.segs > 0 THEN Goto("TruncateSegment") /\ UNCHANGED History
          ELSE Goto("idle") /\ Settle(v.st, v.high)
       /\ UNCHANGED <<mark, left>>
+
+\* A recovery cleans at once, and the manifest that it saw may be in the cache only.
+ReadSegmentUnconfirmed ==
+  LET v == View(fs)
+  IN  /\ pc = "ReadSegment" /\ v.kind = "ok"
+      /\ me' = NewNumber(Load(v, me))
+      /\ fs' = IF v.segs = 0 THEN fs ELSE FsOpen(fs, "seg", SegName(v.gen, v.segs))
+      /\ Goto("clean") /\ UNCHANGED <<mark, left, History>>
+
+\* ... or syncs the directory first, which does not repeat what a failed sync has dropped.
+ReadSegmentSynced ==
+  LET v == View(fs)
+      f == FsSyncDir(fs)
+  IN  /\ pc = "ReadSegment" /\ v.kind = "ok"
+      /\ me' = NewNumber(Load(v, me))
+      /\ fs' = IF v.segs = 0 THEN f ELSE FsOpen(f, "seg", SegName(v.gen, v.segs))
+      /\ Goto("clean") /\ UNCHANGED <<mark, left, History>>
 
 \* Staging begins beside what earlier ones left.
 InactiveNever(f, g) == {}

@@ -163,10 +163,15 @@ def test_no_await_in_finally() -> None:
 
 def test_each_op_makes_one_call_on_the_port() -> None:
     """`perform` is one statement: one call of one method of `fs`, its result given back."""
-    path = ROOT / "reference" / "lychgate" / "_ops.py"
+    engine = ROOT / "reference" / "lychgate"
+    nodes = [
+        (path, node)
+        for path in (engine / "_ops.py", engine / "_delivery_ops.py")
+        for node in ast.walk(_tree(path))
+    ]
 
     def problems() -> Iterator[str]:
-        for node in ast.walk(_tree(path)):
+        for path, node in nodes:
             if not isinstance(node, ast.FunctionDef) or node.name != "perform":
                 continue
             calls = [one for one in ast.walk(node) if isinstance(one, ast.Call)]

@@ -5,20 +5,10 @@ from __future__ import annotations
 import errno
 
 from lychgate._op import StepError
-from lychgate._ops import (
-    AppendRecord,
-    AppendWal,
-    CopyWal,
-    ReadLive,
-    ReadTail,
-    ReadWal,
-    WriteStaging,
-)
+from lychgate._ops import _Append, _Read
 
 
-async def append_all(
-    step: type[AppendRecord | AppendWal | CopyWal | WriteStaging], fd: int, data: bytes
-) -> None:
+async def append_all(step: type[_Append], fd: int, data: bytes) -> None:
     """Append all of `data`, repeating the step after a short write (F2)."""
     while data:
         written = await step(fd, data)
@@ -27,9 +17,7 @@ async def append_all(
         data = data[written:]
 
 
-async def read_some(
-    step: type[ReadLive | ReadTail | ReadWal], fd: int, offset: int, size: int
-) -> bytes:
+async def read_some(step: type[_Read], fd: int, offset: int, size: int) -> bytes:
     """At least one byte of what must be there: what was not read must not pass for absent."""
     data = await step(fd, offset, size)
     if not data:
@@ -37,9 +25,7 @@ async def read_some(
     return data
 
 
-async def read_all(
-    step: type[ReadLive | ReadTail | ReadWal], fd: int, offset: int, size: int
-) -> bytes:
+async def read_all(step: type[_Read], fd: int, offset: int, size: int) -> bytes:
     """All of what must be there, repeating the step after a short read (F2)."""
     data = await read_some(step, fd, offset, size)
     while len(data) < size:

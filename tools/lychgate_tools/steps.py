@@ -1,9 +1,10 @@
 """Step identity: the engine's ops, the spec's actions and the labels of the docs are one set.
 
-`lychgate._ops` is the table. This module reads it (without a file system: a recorder stands in for
-the port and notes which call each op makes), reads docs/steps.md, and compares both with the
-actions that SANY finds in the spec. The tidy tests run it. A module is made of the engine's steps
-if docs/steps.md names it; others, which compose or abstract them, may have actions of their own.
+`lychgate._ops` and `lychgate._delivery_ops` are the table. This module reads it (without a file
+system: a recorder stands in for the port and notes which call each op makes), reads docs/steps.md,
+and compares both with the actions that SANY finds in the spec. The tidy tests run it. A module is
+made of the engine's steps if docs/steps.md names it; others, which compose or abstract them, may
+have actions of their own.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
-from lychgate import _ops
+from lychgate import _delivery_ops, _ops
 from lychgate._fs import Fs
 from lychgate._op import Op
 from lychgate_tools.manifest import Manifest
@@ -40,8 +41,9 @@ class _Recorder:
 def engine_steps() -> dict[str, tuple[str, ...]]:
     """Each op class of the engine and the calls on the port that one `perform` makes."""
     found: dict[str, tuple[str, ...]] = {}
-    for name, one in sorted(vars(_ops).items()):
-        if not inspect.isclass(one) or not issubclass(one, Op) or one.__module__ != _ops.__name__:
+    table = {name: (one, m) for m in (_ops, _delivery_ops) for name, one in vars(m).items()}
+    for name, (one, module) in sorted(table.items()):
+        if not inspect.isclass(one) or not issubclass(one, Op) or one.__module__ != module.__name__:
             continue
         if name.startswith("_") or inspect.isabstract(one):
             continue
