@@ -14,7 +14,7 @@
 
 from lychgate._backend import AsyncBackend, Backend, ClaimLost
 from lychgate._config import configure
-from lychgate._delivery import Claim, Claimed, Enqueued, ItemView, Payload
+from lychgate._delivery_answers import Claim, Claimed, Enqueued, ItemView, Payload
 from lychgate._delivery_errors import (
     DeliveryBusy,
     DeliveryCorrupt,
