@@ -63,6 +63,9 @@ class Claims:
     uses_path: bool = False
     """Keeps its state in files below `path` whose names begin with `prefix`, and nowhere else."""
 
+    reclaims_space: bool = True
+    """Its files shrink again: what is done does not stay in them for ever (W5)."""
+
     disk_layout: bool = False
     """Uses the disk backend's file names, line formats and lock file (D6, D8, W1)."""
 
@@ -91,6 +94,7 @@ NIL = Claims(
     caller_ids=False,
     any_text=False,
     exact_numbers=False,
+    reclaims_space=False,
 )
 
 _NAMES = tuple(field.name for field in fields(Claims))

@@ -244,7 +244,8 @@ _PROBES: dict[str, tuple[object, tuple[str, ...]]] = {
     "list_order": ("file", ("L0-DEAD-005", "L0-DEAD-006")),
     "any_text": (True, ("L0-TEXT-004", "L0-TEXT-006", "L0-TEXT-007")),
     "exact_numbers": (True, ("L0-ADD-007", "L0-DEAD-020")),
-    "uses_path": (True, ("L0-FILE-001", "L0-FILE-002", "L0-ROT-003")),
+    "uses_path": (True, ("L0-FILE-001", "L0-FILE-002", "L0-FILE-005")),
+    "reclaims_space": (True, ("L0-ROT-003",)),
 }
 """Claim: the higher value, and cases that a backend passes only if it keeps that."""
 

@@ -366,7 +366,8 @@ static int answer(Text request, Buffer *out) {
     Text verb = member(request, "do");
     if (is(verb, "\"hello\"")) {
         put_word(out, "{\"protocol\":1,\"name\":\"c log\",\"claims\":{\"pending_scope\":\"all\",");
-        put_word(out, "\"fsync_policy\":\"always\"},\"capabilities\":");
+        put_word(out, "\"fsync_policy\":\"always\",\"uses_path\":true,\"reclaims_space\":false},");
+        put_word(out, "\"capabilities\":");
         put_word(out, "[\"sync\",\"chdir\",\"times\",\"crash_check\"]}");
         return 1;
     }

@@ -14,12 +14,18 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
 class LogStore:
     """The seven methods over a file `{prefix}log`; any number of threads and processes."""
 
     claims: ClassVar[Mapping[str, object]] = {
         "pending_scope": "all",
         "fsync_policy": "always",
+        "uses_path": True,
+        "reclaims_space": False,
         "multi_thread": True,
     }
 
@@ -28,7 +34,7 @@ class LogStore:
             raise ValueError("a prefix is the start of a file name")
         directory = Path(path).absolute()
         directory.mkdir(parents=True, exist_ok=True)
-        self._file = open(directory / f"{prefix}log", "a+b", buffering=0)
+        self._file = open(directory / f"{prefix}log", "a+b", buffering=0, opener=_private)
         self._seen = 0
         self._tasks: dict[str, tuple[Any, float | None]] = {}
         self._dead: list[dict[str, Any]] = []

@@ -13,6 +13,8 @@ const claims = {
   pending_scope: "all",
   fsync_policy: "always",
   multi_process: false,
+  uses_path: true,
+  reclaims_space: false,
   exact_numbers: false, // a number is a double here
 };
 const capabilities = ["sync", "chdir", "times", "crash_check"];

@@ -130,7 +130,8 @@ class Store
   end
 end
 
-CLAIMS = { pending_scope: "all", fsync_policy: "always" }.freeze
+CLAIMS = { pending_scope: "all", fsync_policy: "always",
+           uses_path: true, reclaims_space: false }.freeze
 CAPABILITIES = %w[sync chdir times crash_check].freeze
 STORES = {}
 

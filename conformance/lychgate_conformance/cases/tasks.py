@@ -296,7 +296,7 @@ def traffic_and_reopening(stage: Stage) -> None:
     "L0-ROT-003",
     "what is done does not stay in the files, delayed tasks or not",
     "W5, W10",
-    "stores, uses_path",
+    "stores, uses_path, reclaims_space",
     limit_s=120.0,
 )
 def files_shrink(stage: Stage) -> None:
