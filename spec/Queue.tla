@@ -16,6 +16,13 @@
 (* An id is <<job, k>>: k counts the retries out of the dead-task store,   *)
 (* so that fresh ids keep their link to the old one (U8).                  *)
 (*                                                                         *)
+(* A task that is taken out of its worker with the worker (U7) is told by  *)
+(* the WAL: before a run its record says that one began, and a retry's     *)
+(* that it was seen to end.  Who finds the first at a start counts a       *)
+(* death; too many in a row, and the task is given up unrun.  Attempts     *)
+(* (MaxAttempts) and deaths (DeathsMax) are counted apart: a task that a   *)
+(* kill interrupted has not failed.                                        *)
+(*                                                                         *)
 (* Left out, with the reason: times and delays (a task that is not due is  *)
 (* one that no fiber has taken yet), backpressure (U5: it only delays      *)
 (* Enqueue), tasks that cannot be loaded (U6: a run that fails at once),   *)
@@ -30,7 +37,8 @@ CONSTANTS
   Fibers,       \* fibers of each worker
   Jobs,
   Retries,      \* how often a job may come back out of the dead-task store
-  MaxAttempts,  \* attempts, the first included, before a task is given up
+  MaxAttempts,  \* attempts, the first included, before a task that fails is given up
+  DeathsMax,    \* workers in a row that may die while they run a task (U7)
   Poison,       \* jobs that kill their worker whenever they run (U7)
   Nobody,       \* no worker; also no id
   KillMax, CrashMax, TimeoutMax  \* budgets: in the guards, not in a CONSTRAINT, for liveness
@@ -38,7 +46,7 @@ CONSTANTS
 VARIABLES
   task, dead, owed,  \* as in BackendSpec
   at,                \* at[i]: the worker whose WAL file holds i, or Nobody (a file without owner)
-  count,             \* count[i]: attempts that the WAL has recorded for i
+  count,             \* count[i]: what the WAL has recorded of the runs of i, see NoRuns
   used,              \* ids ever made
   up,                \* workers that run
   ready,             \* ready[w]: ids that w has in memory and no fiber has taken
@@ -61,10 +69,16 @@ FibersOf(w) == {w} \X Fibers
 Backend == INSTANCE BackendSpec
 BackendIsKept == Backend!Spec
 
+\* Runs that began; whether nobody saw the end of the last one; workers in a row that had died
+\* when it began.
+NoRuns == [runs |-> 0, open |-> FALSE, deaths |-> 0]
+Deaths(i) == count[i].deaths + IF count[i].open THEN 1 ELSE 0
+
 TypeOK ==
   /\ Backend!TypeOK
   /\ at \in [Ids -> Workers \cup {Nobody}]
-  /\ count \in [Ids -> 0..MaxAttempts]
+  /\ \A i \in Ids : /\ count[i].runs \in 0..(MaxAttempts + DeathsMax)
+                      /\ count[i].deaths \in 0..DeathsMax
   /\ used \subseteq Ids
   /\ up \subseteq Workers
   /\ ready \in [Workers -> SUBSET Ids]
@@ -75,7 +89,7 @@ TypeOK ==
 Init ==
   /\ Backend!Init
   /\ at = [i \in Ids |-> Nobody]
-  /\ count = [i \in Ids |-> 0]
+  /\ count = [i \in Ids |-> NoRuns]
   /\ used = {}
   /\ up = {}
   /\ ready = [w \in Workers |-> {}]
@@ -143,16 +157,16 @@ Sync(w) ==
 -----------------------------------------------------------------------------
 \* U7: the attempt is in the WAL before the task runs: a re-add of the same id.
 Count(p, i) ==
-  /\ Idle(p) /\ i \in ready[p[1]] /\ count[i] < MaxAttempts
+  /\ Idle(p) /\ i \in ready[p[1]] /\ Deaths(i) < DeathsMax
   /\ ready' = [ready EXCEPT ![p[1]] = @ \ {i}]
-  /\ count' = [count EXCEPT ![i] = @ + 1]
+  /\ count' = [count EXCEPT ![i] = [runs |-> @.runs + 1, open |-> TRUE, deaths |-> Deaths(i)]]
   /\ Backend!AddTask(i)
   /\ Goto(p, "run", i)
   /\ UNCHANGED <<at, used, up, jobs, over, kills, crashes, timeouts>>
 
-\* A task whose attempts are used up when it is taken: earlier runs never ended.
+\* A task that took too many workers with it: whoever starts gives it up.
 TakeExhausted(p, i) ==
-  /\ Idle(p) /\ i \in ready[p[1]] /\ count[i] >= MaxAttempts
+  /\ Idle(p) /\ i \in ready[p[1]] /\ Deaths(i) >= DeathsMax
   /\ ready' = [ready EXCEPT ![p[1]] = @ \ {i}]
   /\ Goto(p, "giveup", i)
   /\ UNCHANGED <<store, at, count, used, up, jobs, over, kills, crashes, timeouts>>
@@ -166,16 +180,17 @@ RunOk(p) ==
 
 RunFails(p) ==
   /\ pc[p] = "run" /\ Job(cur[p]) \notin Poison
-  /\ Goto(p, IF count[cur[p]] < MaxAttempts THEN "retry" ELSE "giveup", cur[p])
+  /\ Goto(p, IF count[cur[p]].runs < MaxAttempts THEN "retry" ELSE "giveup", cur[p])
   /\ UNCHANGED <<store, at, count, used, up, ready, jobs, over, kills, crashes, timeouts>>
 
-\* U2: the retry is persisted under the same id, then scheduled.
+\* U2: the retry is persisted under the same id, then scheduled.  Its run was seen to end.
 Retry(p) ==
   /\ pc[p] = "retry"
   /\ Backend!AddTask(cur[p])
+  /\ count' = [count EXCEPT ![cur[p]].open = FALSE, ![cur[p]].deaths = 0]
   /\ ready' = [ready EXCEPT ![p[1]] = @ \cup {cur[p]}]
   /\ Rest(p)
-  /\ UNCHANGED <<at, count, used, up, jobs, over, kills, crashes, timeouts>>
+  /\ UNCHANGED <<at, used, up, jobs, over, kills, crashes, timeouts>>
 
 -----------------------------------------------------------------------------
 \* U3: give-up.  The dead-task store acknowledges first ...
@@ -210,7 +225,8 @@ RemoveTask(p) ==
   /\ UNCHANGED <<count, used, up, ready, jobs, over, kills, crashes, timeouts>>
 
 -----------------------------------------------------------------------------
-\* U4, U8: retry of a dead task.  A fresh id goes into the WAL; not yet scheduled.
+\* U4, U8: retry of a dead task.  A fresh id goes into the WAL, and is scheduled like any other:
+\* whether it runs before the dead one is gone makes no difference to anybody.
 RetryDead(p, i) ==
   LET new == Next0(i)
   IN  /\ Idle(p)
@@ -218,8 +234,9 @@ RetryDead(p, i) ==
       /\ used' = used \cup {new}
       /\ Backend!AddTask(new)
       /\ at' = [at EXCEPT ![new] = p[1]]
+      /\ ready' = [ready EXCEPT ![p[1]] = @ \cup {new}]
       /\ Goto(p, "sync", i)
-      /\ UNCHANGED <<count, up, ready, jobs, over, kills, crashes, timeouts>>
+      /\ UNCHANGED <<count, up, jobs, over, kills, crashes, timeouts>>
 
 \* Without this step the next one would remove the only durable copy.
 RetrySync(p) ==
@@ -232,9 +249,8 @@ RetryDrop(p) ==
   /\ pc[p] = "drop"
   /\ Backend!DropDead({cur[p]})
   /\ dead'[cur[p]].disk = {FALSE}
-  /\ ready' = [ready EXCEPT ![p[1]] = @ \cup {Next0(cur[p])}]
   /\ Rest(p)
-  /\ UNCHANGED <<at, count, used, up, jobs, over, kills, crashes, timeouts>>
+  /\ UNCHANGED <<at, count, used, up, ready, jobs, over, kills, crashes, timeouts>>
 
 \* A person deletes a dead task; the job is then owed no more.
 Forget(p, i) ==
@@ -269,7 +285,7 @@ HostCrash ==
   /\ crashes < CrashMax
   /\ crashes' = crashes + 1
   /\ Backend!HostCrash
-  /\ \E forget \in BOOLEAN : count' = IF forget THEN [i \in Ids |-> 0] ELSE count
+  /\ \E forget \in BOOLEAN : count' = IF forget THEN [i \in Ids |-> NoRuns] ELSE count
   /\ up' = {}
   /\ at' = [i \in Ids |-> Nobody]
   /\ ready' = [w \in Workers |-> {}]
@@ -329,9 +345,10 @@ MemoryIsBacked ==
 InHand(p) == pc[p] \in {"run", "retry", "giveup", "remove"}
 RunsOnce == \A p, q \in Procs : p # q /\ InHand(p) /\ InHand(q) => cur[p] # cur[q]
 
-\* Liveness.  Dead tasks that a host crash brings back to the WAL may run well the next time.
+\* Liveness.  A task whose give-up timed out, or that a host crash brings back to the WAL, runs once
+\* more after the next start, and may run well then.
 GivingUp(i) == \E p \in Procs : pc[p] = "giveup" /\ cur[p] = i
 GiveUpReachesDeadTasks ==
-  \A i \in Ids : GivingUp(i) ~> (dead[i].now \/ crashes > 0)
+  \A i \in Ids : GivingUp(i) ~> (dead[i].now \/ Job(i) \in over \/ crashes > 0)
 EveryTaskSettles == \A i \in Ids : task[i].now ~> ~task[i].now
 =============================================================================

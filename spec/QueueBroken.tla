@@ -8,7 +8,7 @@ EXTENDS Queue
 \* U3 the wrong way round: the WAL entry goes before the dead-task store has acknowledged.
 RunFailsRemoveFirst(p) ==
   /\ pc[p] = "run" /\ Job(cur[p]) \notin Poison
-  /\ IF count[cur[p]] < MaxAttempts
+  /\ IF count[cur[p]].runs < MaxAttempts
      THEN Goto(p, "retry", cur[p]) /\ UNCHANGED <<store, at, jobs>>
      ELSE /\ Goto(p, "giveup", cur[p])
           /\ Backend!RemoveTask(cur[p])
@@ -43,7 +43,7 @@ RetrySyncMissing(p) ==
 
 \* U7 forgotten: attempts are not counted before the run.
 CountNothing(p, i) ==
-  /\ Idle(p) /\ i \in ready[p[1]] /\ count[i] < MaxAttempts
+  /\ Idle(p) /\ i \in ready[p[1]] /\ Deaths(i) < DeathsMax
   /\ ready' = [ready EXCEPT ![p[1]] = @ \ {i}]
   /\ Goto(p, "run", i)
   /\ UNCHANGED <<store, at, count, used, up, jobs, over, kills, crashes, timeouts>>
@@ -68,8 +68,8 @@ EnqueueUnwritten(p, j) ==
 
 \* A task stays in memory while a fiber runs it.
 CountTwice(p, i) ==
-  /\ Idle(p) /\ i \in ready[p[1]] /\ count[i] < MaxAttempts
-  /\ count' = [count EXCEPT ![i] = @ + 1]
+  /\ Idle(p) /\ i \in ready[p[1]] /\ Deaths(i) < DeathsMax
+  /\ count' = [count EXCEPT ![i].runs = @ + 1]
   /\ Backend!AddTask(i)
   /\ Goto(p, "run", i)
   /\ UNCHANGED <<at, used, up, ready, jobs, over, kills, crashes, timeouts>>

@@ -5,15 +5,16 @@ Every quick model that must hold is walked, or named here: `lychgate walk` print
 
 from __future__ import annotations
 
+import logging
 import re
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from unittest import mock
 
 from lychgate import _lock
 from lychgate_tools.manifest import Model
 from lychgate_tools.tlc import cfg
-from lychgate_tools.walk import ids, store, wal
+from lychgate_tools.walk import ids, queue, store, wal
 from lychgate_tools.walk.graph import Graph
 from lychgate_tools.walk.tour import Side
 
@@ -22,11 +23,12 @@ SIDES: dict[str, Callable[[Graph, str], Side]] = {
     "MC_DeadTasks": store.Side,
     "Wal": wal.Side,
     "WalIds": ids.Side,
+    "Queue": queue.Side,
 }
 """The engine's side, by root module; called with the graph and the text of the model file."""
 
 _WITHOUT_ENGINE = {
-    "BackendSpec": "a promise without steps of its own; Queue and Store refine it",
+    "BackendSpec": "a promise without steps of its own: Queue and Store refine it",
     "Store": "merges steps that the walks of Wal, DeadTasks and Queue take one by one",
 }
 
@@ -60,9 +62,13 @@ def plain(root: str, config: str) -> tuple[str, str]:
     return "Wal", config
 
 
-def constants(config: str) -> AbstractContextManager[object]:
-    """The engine with the model's constants: the cap of the retry loop (D14)."""
+@contextmanager
+def constants(config: str) -> Iterator[None]:
+    """The engine with the model's constants, the cap of the retry loop (D14), and without a log."""
     tries = cfg.constant(config, "MaxTries")
-    if not tries:
-        return nullcontext()
-    return mock.patch.object(_lock, "LOCK_ATTEMPTS_MAX", int(tries))
+    with ExitStack() as stack:
+        if tries:
+            stack.enter_context(mock.patch.object(_lock, "LOCK_ATTEMPTS_MAX", int(tries)))
+        log = logging.getLogger("lychgate.queue")
+        stack.enter_context(mock.patch.object(log, "disabled", True))
+        yield
