@@ -231,6 +231,7 @@ def as_text(report: Report, debug: bool = False) -> str:
     if skipped := [it for it in report.results if it.verdict is Verdict.SKIPPED]:
         lines += ["skipped by user:", *(f"  {it.case.id}  {it.message}" for it in skipped), ""]
     lines += _not_claimed(report)
+    lines += _partial(report)
     lines += _table(report)
     for it in report.understated:
         value = "yes" if it.value is True else it.value
@@ -239,6 +240,16 @@ def as_text(report: Report, debug: bool = False) -> str:
         lines.append("The backend declares no claims, so it was held to the plain contract.")
     lines.append(f"{report.sentence}; seed {report.seed}, {report.seconds:.1f} s")
     return "\n".join(lines)
+
+
+def _partial(report: Report) -> list[str]:
+    """Passes of which not everything was looked at, with the bounds that cut something."""
+    cut = [
+        f"  {it.case.id}  {it.message}"
+        for it in report.results
+        if it.verdict is Verdict.PASS and "PARTIAL" in it.message
+    ]
+    return ["PARTIAL, passed as far as they were looked at:", *cut, ""] if cut else []
 
 
 def replay(result: Result) -> str:

@@ -94,6 +94,18 @@ class Server:
                     value.clear()
         return answer
 
+    def _do_crash_check(self, request: Json) -> Json:
+        """Opens the store of `path`, tells what waits and what is dead, closes it."""
+        self._do_open({**request, "handle": -1})
+        store = self._objects.pop(-1)
+        found = {
+            "pending": _result("pending_tasks", self._settle(store.pending_tasks())),
+            "dead": _result("list_dead_tasks", self._settle(store.list_dead_tasks())),
+        }
+        if callable(close := getattr(store, "close", None)):
+            self._settle(close())
+        return found
+
     def _do_describe(self, request: Json) -> Json:
         """What the object of `handle` is: see `_contract.describe_backend`."""
         return describe_backend(self._factory, self._objects[request["handle"]])

@@ -34,7 +34,7 @@ METHODS = {
 """Method: the fields of its request, in the order of its arguments."""
 
 _DEFAULTS: dict[str, Json] = {"publish_at": None, "task_id": None, "limit": None, "offset": 0}
-_OPTIONAL = ("tick", "sync", "stats")
+_OPTIONAL = ("tick", "sync", "stats", "crash_check")
 
 _CLASSES = {"plain": "ValueError", "foreign": "ForeignError", "mute": "_MuteError"}
 
@@ -108,14 +108,16 @@ class StdioHost:
 
     def _translated(self, request: Json) -> tuple[str, dict[str, Json]]:
         """The protocol's verb and fields for a request to open or to call."""
-        if request["do"] == "open":
+        if request["do"] in ("open", "crash_check"):
             options = {
                 "prefix": request["prefix"],
                 "fsync_frequency": request["fsync_frequency"],
                 **request.get("extra", {}),
             }
-            fields = {"store": request["handle"], "path": request["path"], "options": options}
-            return "open", fields
+            fields = {"path": request["path"], "options": options}
+            if request["do"] == "crash_check":
+                return "crash_check", fields
+            return "open", {"store": request["handle"], **fields}
         assert request["do"] == "call", request["do"]
         names = METHODS[request["method"]]
         fields = {name: _DEFAULTS[name] for name in names if name in _DEFAULTS}
@@ -313,6 +315,10 @@ _RESULTS: dict[str, Callable[[Any], Json]] = {
     "find_dead_task": lambda found: None if found is None else _dead(found),
     "tick": _time,
     "stats": lambda counts: encode(decode(counts)),
+    "crash_check": lambda ok: {
+        "pending": _pending(ok["pending"]),
+        "dead": [_dead(it) for it in ok["dead"]],
+    },
 }
 
 

@@ -28,9 +28,10 @@ from lychgate_conformance._history import result_of
 from lychgate_conformance._host import KillableHost
 from lychgate_conformance._oracle import Rules, View
 from lychgate_conformance._stage import PREFIX
+from lychgate_conformance._stdio import StdioHost
 from lychgate_conformance._store import CallError, value_of
 from lychgate_conformance._target import Target
-from lychgate_conformance._verdict import BackendDied, Failed, Inconclusive
+from lychgate_conformance._verdict import BackendDied, Failed
 from lychgate_conformance._wire import Json
 from lychgate_conformance.blackbox._script import Word, call_of
 from lychgate_conformance.blackbox._traced import new_host
@@ -141,7 +142,7 @@ class Checker:
             return asked.image, asked.known or self._known[asked.key]
         try:
             found = self._answer()
-        except (BackendDied, Inconclusive) as error:
+        except BackendDied as error:
             found = Outcome(_NOTHING, f"the adapter, opening the store: {error}")
             self._end_host()
             for left in waiting:
@@ -165,11 +166,13 @@ class Checker:
     def _look(self, directory: Path) -> list[Json]:
         """The requests of one look."""
         handle = self._made % 9000 + 1
+        opened = self._open(handle, directory)
+        if self.offers("crash_check"):
+            return [{**opened, "do": "crash_check"}]
         words = [Word(1, "pending"), Word(1, "list"), Word(1, "close")]
         if not self.offers("close"):
             words.pop()
-        calls = [call_of(word, 0, handle).request() for word in words]
-        return [self._open(handle, directory), *calls]
+        return [opened, *(call_of(word, 0, handle).request() for word in words)]
 
     def _open(self, handle: int, directory: Path) -> Json:
         return {
@@ -182,17 +185,23 @@ class Checker:
 
     def _answer(self) -> Outcome:
         """The replies of one look."""
-        opened = self.host.take(_LIMIT_S)
-        count = 2 + self.offers("close")
-        replies = [self.host.take(_LIMIT_S) for _ in range(count)]
-        if "error" in opened:
-            return Outcome(_NOTHING, f"open raised {_shown(opened)}")
-        names = ("pending_tasks", "list_dead_tasks", "close")
-        for what, reply in zip(names, replies, strict=False):
-            if "error" in reply:
-                return Outcome(_NOTHING, f"{what} raised {_shown(reply)}")
+        first = self.host.take(_LIMIT_S)
+        if self.offers("crash_check"):
+            if "error" in first:
+                return Outcome(_NOTHING, f"opened and read it raised {_shown(first)}")
+            pending, dead = ({"ok": first["ok"][name]} for name in ("pending", "dead"))
+        else:
+            pending, dead, *rest = [
+                self.host.take(_LIMIT_S) for _ in range(2 + self.offers("close"))
+            ]
+            if "error" in first:
+                return Outcome(_NOTHING, f"open raised {_shown(first)}")
+            names = ("pending_tasks", "list_dead_tasks", "close")
+            for what, reply in zip(names, (pending, dead, *rest), strict=False):
+                if "error" in reply:
+                    return Outcome(_NOTHING, f"{what} raised {_shown(reply)}")
         try:
-            return Outcome(self._view(replies[0], replies[1]))
+            return Outcome(self._view(pending, dead))
         except (Failed, CallError) as error:
             return Outcome(_NOTHING, str(error))
 
@@ -220,12 +229,14 @@ class Checker:
             opened = host.ask(self._open(1, directory), _LIMIT_S)
             if "error" in opened:
                 raise Failed(f"an empty store cannot be opened: {_shown(opened)}")
-            return {
+            asked = ("close", "sync", "tick", "crash_check")
+            has = {
                 name: bool(
                     host.ask({"do": "has", "handle": 1, "method": name}, _LIMIT_S).get("ok")
                 )
-                for name in ("close", "sync", "tick")
+                for name in asked
             }
+            return has if isinstance(host, StdioHost) else {**has, "crash_check": True}
         finally:
             host.end()
             shutil.rmtree(directory, ignore_errors=True)
@@ -243,7 +254,7 @@ class Checker:
         write_image(image, directory)
         try:
             return self._further(directory, view)
-        except (BackendDied, Inconclusive) as error:
+        except BackendDied as error:
             self._end_host()
             return f"used after its recovery: {error}"
         finally:

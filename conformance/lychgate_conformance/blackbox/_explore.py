@@ -222,6 +222,7 @@ class Explorer:
         parts = groups(recording, story)
         budget = self.bounds.images_max
         for number, (acked, points) in enumerate(parts.items()):
+            self._left()  # Inconclusive when the case has no time any more
             self.tally.points += len(points)
             share = budget // (len(parts) - number)
             if host_crash:
