@@ -7,7 +7,7 @@ to notice what they must notice.
 from __future__ import annotations
 
 import gzip
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from unittest import mock
 
@@ -16,6 +16,7 @@ import pytest
 from lychgate import _dead, _lock
 from lychgate._op import Program
 from lychgate._ops import RenameStaging
+from lychgate_tools.tlc import toolchain
 from lychgate_tools.tlc.values import Fn
 from lychgate_tools.spec_dir import locate
 from lychgate_tools.walk import graph as graphs
@@ -57,6 +58,31 @@ def test_a_damaged_cache_is_made_again(tmp_path: Path) -> None:
     path.write_bytes(gzip.compress(b'{"states": []}'))
     assert graphs._read(path) is None
     assert [p.name for p in tmp_path.iterdir()] == ["graph.json.gz"]
+
+
+def test_a_damaged_cache_costs_another_run_of_tlc(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One run for a model, one more after damage; an edit to a module that it needs is another
+    model, one to a module that it does not need is none."""
+    runs: list[str] = []
+
+    def run_tlc(modules: Mapping[str, str], root: str, *rest: object) -> Graph:
+        runs.append(root)
+        return graphs.parse_dump(iter(DOT.splitlines(keepends=True)))
+
+    monkeypatch.setattr(toolchain, "cache_dir", lambda: tmp_path)
+    monkeypatch.setattr(graphs, "_from_tlc", run_tlc)
+    modules = {"Top": "EXTENDS Naturals,\n  Low", "Low": "B == INSTANCE Deep", "Deep": "1"}
+    for _ in range(2):
+        found = graphs.load({**modules, "Other": "1"}, "Top", "cfg")
+    assert len(runs) == 1
+    (path,) = tmp_path.iterdir()
+    path.write_bytes(path.read_bytes()[:-9])
+    assert graphs.load({**modules, "Other": "2"}, "Top", "cfg") == found and len(runs) == 2
+    assert graphs.load(modules, "Top", "cfg") == found and len(runs) == 2
+    graphs.load({**modules, "Deep": "2"}, "Top", "cfg")
+    assert len(runs) == 3
 
 
 class Recorder:
@@ -130,6 +156,21 @@ def test_a_walk_ends_where_engine_and_model_part_ways() -> None:
     done = walk(graph, Recording(set(), refuses="Bad"))
     assert not done.complete
     assert done.failure == ([(0, "Good", 1), (1, "Bad", 0)], "no Bad here")
+
+
+def test_an_engine_that_breaks_ends_the_walk_with_its_path() -> None:
+    """Not with a trace of calls that says nothing of the state."""
+
+    class Breaks(Recorder):
+        def step(self, source: int, action: str, target: int) -> None:
+            raise AssertionError("a rule of the engine")
+
+    side = Recording(set())
+    graph = Graph(("x",), {"x": ["1", "2"]}, [(0,), (1,)], [0], [[("Step", 1)], []])
+    with mock.patch.object(side, "world", lambda state: Breaks(set())):
+        done = walk(graph, side)
+    assert done.failure is not None and done.failure[0] == [(0, "Step", 1)]
+    assert "AssertionError in step" in done.failure[1] and "a rule of the engine" in done.failure[1]
 
 
 def test_cells_and_bytes_are_the_same_pieces() -> None:

@@ -12,6 +12,7 @@ lead to it. `Side.rebuilds` names these actions.
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -86,9 +87,9 @@ def walk(
             world = side.world(path[0][0] if path else state)
             try:
                 _follow(graph, world, path, state, untried, done)
-            except Mismatch as error:
+            except Exception as error:
                 assert done.failure is not None
-                done.failure = (done.failure[0], str(error))
+                done.failure = (done.failure[0], _said(error))
                 return done
             finally:
                 world.close()
@@ -103,11 +104,20 @@ def _is_built(side: Side, state: int, action: str, done: Walk) -> bool:
     try:
         world.compare(state)
         return True
-    except Mismatch as error:
-        done.failure = ([(state, action, state)], str(error))
+    except Exception as error:
+        done.failure = ([(state, action, state)], _said(error))
         return False
     finally:
         world.close()
+
+
+def _said(error: Exception) -> str:
+    """A mismatch says it all; of an engine that breaks, the path to it is worth more than a trace
+    of calls."""
+    if isinstance(error, Mismatch):
+        return str(error)
+    where = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__} in {where.name}, line {where.lineno} of {where.filename}: {error}"
 
 
 def _follow(
