@@ -1,10 +1,12 @@
 """A recording: what a process tree did to the files of one directory, with its acknowledgements.
 
 Rules of this file
-  * Calls are applied when they were left, in the order of their times. A sync counts from its
-    entry when the same file changed while it ran: it need not cover what came in between.
-  * A line on an adapter's standard output is an acknowledgement; it stands in the log where the
-    write that completed it was left.
+  * Calls are applied in the order in which they were entered: strace notes that before a call can
+    do anything, and its end perhaps after others have acted on it. A sync so covers what had begun
+    before it, not what came while it ran.
+  * A line on an adapter's standard output is an acknowledgement. It stands in the log where the
+    write that completed it was entered: its reader may act, and make another process act, before
+    the write is left. All that its writer did before was left by then.
   * At the end the predicted files are compared with the real ones. A difference means that
     something changed them that was not seen, and that the recording is worth nothing.
 """
@@ -97,11 +99,10 @@ def record(
             continue
         if not isinstance(event, Call):
             continue
-        if event.name in ("write", "writev") and event.worked:
-            where = descriptor_of(event.args[0]).path
-            if where in stdouts:
-                _said(found, stdouts.index(where), rests, event)
-                continue
+        if _speaks(event, stdouts):
+            adapter = stdouts.index(descriptor_of(event.args[0]).path)
+            _said(found, adapter, rests, event)
+            continue
         begin = len(effects.disk.log)
         text = _text(event, effects) if event.name in MUTATING and event.worked else ""
         apply(effects, event)
@@ -113,6 +114,13 @@ def record(
     return found
 
 
+def _speaks(event: Event, stdouts: Sequence[str]) -> bool:
+    """Whether an event is a write to the standard output of an adapter."""
+    if not isinstance(event, Call) or event.name not in ("write", "writev") or not event.worked:
+        return False
+    return descriptor_of(event.args[0]).path in stdouts
+
+
 def _said(found: Recording, adapter: int, rests: list[bytes], call: Call) -> None:
     data = vectors_of(call.args[1]) if call.name == "writev" else bytes_of(call.args[1])
     *lines, rests[adapter] = (rests[adapter] + data[: call.result]).split(b"\n")
@@ -121,28 +129,13 @@ def _said(found: Recording, adapter: int, rests: list[bytes], call: Call) -> Non
         found.disk.ack((adapter, len(found.spoken) - 1))
 
 
-_SYNCS = ("fsync", "fdatasync", "sync", "syncfs")
-
-
 def _in_order(events: Sequence[Event]) -> list[Event]:
-    """Events by the moment of their effect; a sync that was overtaken, at its entry."""
-    ordered = sorted(events, key=lambda it: it.left)
-    changed: dict[str, list[int]] = {}
-    for event in ordered:
-        if isinstance(event, Call) and event.name in _WRITES and event.worked:
-            changed.setdefault(descriptor_of(event.args[0]).path, []).append(event.left)
+    """Events by their beginning, which strace notes before the call can do anything.
 
-    def moment(event: Event) -> int:
-        if isinstance(event, Call) and event.name in _SYNCS and event.args:
-            path = descriptor_of(event.args[0]).path
-            if any(event.entered < it < event.left for it in changed.get(path, ())):
-                return event.entered
-        return event.left
-
-    return sorted(ordered, key=moment)
-
-
-_WRITES = ("write", "writev", "pwrite64", "pwritev", "pwritev2", "ftruncate")
+    The end may be noted late: on a busy machine another process, traced by another strace, has
+    known of the result and gone on by then. And a sync covers what was written before it began.
+    """
+    return sorted(events, key=lambda it: it.entered if isinstance(it, Call) else it.left)
 
 
 def _text(call: Call, effects: Effects) -> str:

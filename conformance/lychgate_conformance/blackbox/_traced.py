@@ -1,8 +1,8 @@
 """Adapters under strace: started, asked, ended, and their output handed over as a recording.
 
 Rules of this file
-  * One strace per adapter: the recordings of several are merged by time, which is one clock. What
-    one process did before another could know of it was left before the other began.
+  * One strace per adapter: the recordings of several are merged by time, which is one clock. A call
+    begins, as strace notes it, after everything that its process could know of has begun.
   * The adapter is the one that any other level runs, by the same command; strace stands in front.
   * An adapter's working directory is that of the suite.
 """
