@@ -1,4 +1,4 @@
-"""`lychgate explore`, `lychgate mutants engine` and `lychgate replay` for plans: output, exit codes."""
+"""`lychgate explore`, `lychgate mutants engine`, `lychgate replay` of plans: output, exit codes."""
 
 from __future__ import annotations
 

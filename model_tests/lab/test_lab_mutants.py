@@ -44,6 +44,10 @@ NOT_HERE = {
     "DeadTasksAbstract": "no-dir-fsync, against the abstract promise",
     "DeadTasksRenameNotAtomic": "an assumption gone (F1): model posix-min",
     "DeadTasksFsyncLies": "an assumption gone (F1): knob +lying",
+    "QueueUnwritten": "a memory without a store behind it; nothing was acknowledged (U1)",
+    "QueueRunsTwice": "two runs at a time: the queue's own tests (U2)",
+    "QueueDeadUnsynced": "no-fsync-data: the same fault, seen from above",
+    "QueueNoRestart": "liveness: TLC's business",
     "WalForgetfulLoss": "forgetful: the same fault, another property",
     "WalStickyDir": "an assumption gone (F1, W9)",
     "WalTwins": "no fault of the engine: a limit (W12)",
@@ -75,7 +79,7 @@ def test_there_are_many_and_every_one_says_what_it_breaks() -> None:
         assert "(" in mutant.about and mutant.about.endswith(")"), mutant.name
 
 
-def test_every_negative_model_of_the_stores_has_its_mutant() -> None:
+def test_every_negative_model_of_store_and_queue_has_its_mutant() -> None:
     """A fault that the spec rejects is planted in the engine too, or it is said why not."""
     manifest = tomllib.loads((ROOT / "spec" / "manifest.toml").read_text(encoding="utf-8"))
     broken = {
@@ -85,7 +89,7 @@ def test_every_negative_model_of_the_stores_has_its_mutant() -> None:
     }
     embodied = {mutant.like for mutant in MUTANTS if mutant.like}
     assert embodied <= set(broken)
-    stores = ("LockBroken", "DeadTasksBroken", "WalBroken", "WalRefinesBroken")
+    stores = ("LockBroken", "DeadTasksBroken", "WalBroken", "WalRefinesBroken", "QueueBroken")
     wanted = {name for name, module in broken.items() if module in stores}
     assert wanted - embodied == set(NOT_HERE)
 

@@ -9,12 +9,16 @@
     _faults              what can be made to go wrong in a call
     _disk, _simfs        the engine's `Fs` port on a simulated disk, one object per process
     _workload, _starts   what the fibers do, and what stands on the disk at first
+    _calls, _queue_steps   the facade calls that a step is made of; the queue's own programs
     _target, _fiber, _run   one run: workers, fibers, choices; replayable from a list of integers
     _oracle, _judge      what may be seen: the meaning of the abstract spec
     _recover             what a new process sees on an image, remembered by content
     _explore, _sweep, _campaign   all schedules, crash points, images and faults, up to bounds
     _rate                how many images a second are judged
-    _plan, _shrink       the smallest run that still fails, and the command that replays it
+    _plan, _shrink, _replay   the smallest run that still fails, and the command that replays it
+    _mutant, _mutants_*, _hunt   faults planted in the engine, and what kills them
+    _litmus, _litmus_programs   programs whose outcomes are compared with real file systems
+    _summary             results as words and as JSON
 
 The micro-ops and their rules are those of the crash-semantics page (docs): the recorder knows
 nothing of the `Fs` port, so that recordings of foreign programs feed the same enumeration.

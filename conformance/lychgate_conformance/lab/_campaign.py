@@ -24,6 +24,7 @@ from lychgate_conformance.lab._workload import (
     ALL_STEPS,
     DEAD_STEPS,
     HAND_STEPS,
+    QUEUE_STEPS,
     WAL_STEPS,
     Step,
     Workload,
@@ -69,6 +70,8 @@ _REVIVED = (Step("list"), Step("add", "z"), Step("list"))
 _FORK_STEPS = ("fork", "add:a", "task:t", "done:t", "remove:p", "list", "pending")
 _ONE = Bounds(preemptions=1)
 _KILLED = Bounds(kills=1, revival=_REVIVED)
+_QUEUE_FIBERS = ("put:j", "put:k", "run", "fail", "flaky", "back:j")  # one start at a time
+_LOADED = Bounds(kills=1, revival=(Step("load"), Step("run")))
 _HARD = (errno.EIO, errno.ENOSPC)
 
 PARTS: tuple[Part, ...] = (
@@ -86,6 +89,11 @@ PARTS: tuple[Part, ...] = (
         length_max=4,
     ),
     Part("handoff", HAND_STEPS, ((1,),)),
+    Part("queue", QUEUE_STEPS, ((1,),), ("new", "two", "damaged"), length_max=5),
+    Part("queue-batched", (*QUEUE_STEPS, "wait"), ((1,),), ("new", "two"), 0.5, length_max=5),
+    Part("queue-fibers", _QUEUE_FIBERS, ((2,),), ("new", "two"), bounds=_ONE),
+    Part("queue-kills", QUEUE_STEPS, ((1,),), ("new", "two"), bounds=_LOADED),
+    Part("queue-faults", QUEUE_STEPS, ((1,),), ("new",), faults=_HARD),
     Part("small-units", ALL_STEPS, ((1,),), ("two", "torn-old", "edge"), knob="+512"),
     Part(
         "byte-units",

@@ -25,9 +25,9 @@ from dataclasses import dataclass, field
 from lychgate_conformance.lab._enumerate import Enumerator
 from lychgate_conformance.lab._family import Family, Limits
 from lychgate_conformance.lab._fiber import Fiber as Actor
-from lychgate_conformance.lab._fiber import Violation
 from lychgate_conformance.lab._faults import Fault
 from lychgate_conformance.lab._image import Image, cached_image
+from lychgate_conformance.lab._calls import Violation
 from lychgate_conformance.lab._disk import Machine
 from lychgate_conformance.lab._models import PORTABLE, Model, Order
 from lychgate_conformance.lab._oracle import Oracle

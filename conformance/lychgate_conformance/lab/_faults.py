@@ -6,7 +6,9 @@
     short      `code` 0 with `keep`: the read or write is short, and that is all
     loss       for syncs: what the failure does to what was dirty (crash-semantics §6)
 
-Why the engine must survive each of them: requirement F2, and W9 for failed syncs.
+Why the engine must survive each of them: requirement F2, and W9 for failed syncs. A file system
+that reports a lost write only at the *next* sync (ext4 with data=journal, crash-semantics §6) lies
+at the first one: that is the tier of lying flushes (`_models`), which no program can survive.
 """
 
 from __future__ import annotations
@@ -62,9 +64,9 @@ CALL_ERRORS: dict[str, tuple[int, ...]] = {
     "open": (*_PATH, *_SPACE, errno.EMFILE, errno.ENFILE, errno.EROFS, errno.EINTR, errno.EPERM),
     "close": (*_IO, *_SPACE, errno.EINTR),
     "read": (*_IO, errno.EINTR),
-    "append": (*_IO, *_SPACE, errno.EFBIG, errno.EINTR),
-    "overwrite": (*_IO, *_SPACE, errno.EFBIG, errno.EINTR),
-    "truncate": (*_IO, *_SPACE, errno.EINTR, errno.EPERM),
+    "append": (*_IO, *_SPACE, errno.EFBIG, errno.EINTR, errno.EROFS),
+    "overwrite": (*_IO, *_SPACE, errno.EFBIG, errno.EINTR, errno.EROFS),
+    "truncate": (*_IO, *_SPACE, errno.EFBIG, errno.EINTR, errno.EPERM, errno.EROFS),
     "fsync": (*_IO, *_SPACE, errno.EROFS, errno.EINTR),
     "status": (*_IO, errno.ENOMEM),
     "set_owner": (*_IO, errno.EPERM, errno.EROFS),
@@ -72,8 +74,8 @@ CALL_ERRORS: dict[str, tuple[int, ...]] = {
     "try_lock": (errno.EINTR, errno.ENOLCK),
     "unlock": (errno.EINTR, errno.ENOLCK),
     "fsync_dir": (*_PATH, *_SPACE, errno.EMFILE, errno.ENFILE, errno.EINTR),
-    "rename": (*_PATH, *_SPACE, errno.EROFS, errno.EPERM),
-    "unlink": (*_PATH, errno.EROFS, errno.EPERM),
+    "rename": (*_PATH, *_SPACE, errno.EROFS, errno.EPERM, errno.EBUSY),
+    "unlink": (*_PATH, errno.EROFS, errno.EPERM, errno.EBUSY),
     "make_dir": (*_PATH, *_SPACE, errno.EROFS, errno.EMLINK),
     "list_dir": (*_PATH, errno.EMFILE, errno.ENFILE),
     "sleep": (),

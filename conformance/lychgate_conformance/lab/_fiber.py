@@ -1,55 +1,19 @@
-"""Who acts in a run: processes, their fibers, and the facade calls that a step is made of."""
+"""Who acts in a run: processes, their fibers, and the programs that make their calls."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 
 from lychgate._op import Op
+from lychgate._queue_core import Core
 
+from lychgate_conformance.lab._calls import Call, Calls, calls_of
 from lychgate_conformance.lab._oracle import Change, Oracle
+from lychgate_conformance.lab._queue_steps import new_queue, queue_calls
 from lychgate_conformance.lab._simfs import SimFs
 from lychgate_conformance.lab._target import DEAD_CLASS, Backend
-from lychgate_conformance.lab._workload import Step
-
-
-class Violation(Exception):
-    """The target broke a promise. `kind` names it."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__(text)
-        self.kind = text.partition(":")[0]
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """One call of the facade."""
-
-    kind: str
-    key: str = ""
-    serial: int = 0
-    handoff: bool = False
-
-
-Calls = Generator[Call, object, None]
-
-
-def calls_of(step: Step, serial: int) -> Calls:
-    """The facade calls of a step; a call that fails ends the step."""
-    if step.kind == "giveup":
-        yield Call("add", step.key, serial)
-        yield Call("done", step.key, handoff=True)
-    elif step.kind == "retry":
-        if (yield Call("find", step.key)) is not None:
-            yield Call("task", f"{step.key}-again", serial)
-            yield Call("sync")
-            yield Call("remove", step.key, handoff=True)
-    elif step.kind == "reopen":
-        yield Call("close")
-        yield Call("open")
-    else:
-        yield Call(step.kind, step.key, serial)
+from lychgate_conformance.lab._workload import QUEUE_KINDS, Step
 
 
 class Worker:
@@ -68,6 +32,16 @@ class Worker:
         """Tasks that its last `pending_tasks` gave."""
         self.opened = 0
         """When the oracle saw it open the store."""
+        self.queue: Core | None = None
+        """The memory of its queue, from the first step that needs one."""
+
+    def calls_of(self, step: Step, serial: int) -> Calls:
+        """The facade calls of a step."""
+        if step.kind not in QUEUE_KINDS:
+            return calls_of(step, serial)
+        if self.queue is None:
+            self.queue = new_queue(self.fs)
+        return queue_calls(self.queue, step)
 
 
 class Fiber:
@@ -90,11 +64,6 @@ class Fiber:
         return not self.worker.alive or (self.calls is None and not self.steps)
 
 
-def opening() -> Calls:
-    """The calls that a worker begins with."""
-    yield Call("open")
-
-
 def started(
     oracle: Oracle, worker: Worker, call: Call, owned: frozenset[str] | None
 ) -> tuple[Change, Any]:
@@ -102,16 +71,18 @@ def started(
 
     `owned` are the tasks that the worker surely owns, None for all.
     """
-    backend, key = worker.backend, call.key
+    backend: Any = worker.backend
+    key = call.key
     if call.kind == "add":
         change = oracle.start_add((key, call.serial))
-        return change, backend.add_dead_task(key, None, None, DEAD_CLASS, call.serial)
+        args = call.args or (None, None, DEAD_CLASS, call.serial)
+        return change, backend.add_dead_task(key, *args)
     if call.kind == "remove":
         return oracle.start_remove(key, call.handoff), backend.remove_dead_tasks([key])
     if call.kind == "task":
         beside = key in oracle.tasks and owned is not None and key not in owned
         change = oracle.start_task(key, call.serial, worker.number, beside)
-        return change, backend.add_task(call.serial, None, key)
+        return change, backend.add_task(*(call.args or (call.serial, None)), key)
     if call.kind == "done":
         change = oracle.start_done(key, worker.number, call.handoff)
         return change, backend.remove_task(key)

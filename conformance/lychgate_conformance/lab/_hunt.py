@@ -22,6 +22,7 @@ from lychgate_conformance.lab._models import PORTABLE, find_model
 from lychgate_conformance.lab._mutant import Mutant, MutantTarget
 from lychgate_conformance.lab._mutants_dead import DEAD_MUTANTS
 from lychgate_conformance.lab._mutants_lock import LOCK_MUTANTS, MARK_MUTANTS
+from lychgate_conformance.lab._mutants_queue import QUEUE_MUTANTS
 from lychgate_conformance.lab._mutants_wal import WAL_MUTANTS
 from lychgate_conformance.lab._plan import Setting
 from lychgate_conformance.lab._shrink import shrink
@@ -34,6 +35,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *MARK_MUTANTS,
     *DEAD_MUTANTS,
     *WAL_MUTANTS,
+    *QUEUE_MUTANTS,
 )
 """Every mutant of the engine."""
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from lychgate_conformance.lab._fiber import Call, Worker
+from lychgate_conformance.lab._calls import Call
+from lychgate_conformance.lab._fiber import Worker
 from lychgate_conformance.lab._oracle import ACKED, MAYBE, Change, Oracle, Record
 from lychgate_conformance.lab._target import dead_record, task_record
 
@@ -39,8 +41,6 @@ def judge(
     text = ""
     if call.kind == "remove":
         text = oracle.check_removed(call.key, result, change)
-        if call.handoff:
-            oracle.moved[call.key] = f"{call.key}-again"
     elif call.kind == "pending":
         tasks: list[Record] = [task_record(pending) for pending in result]
         text = oracle.check_tasks(tasks, cache_was_lost, owned, since)
@@ -61,3 +61,15 @@ def judge(
         if count := worker.fs.open_descriptors():
             return text or f"descriptor-leak: {count} open after close"
     return text
+
+
+def owned_twice(workers: Sequence[Worker], worker: Worker) -> str:
+    """Two living processes that both show a task which neither of them added: a file left behind
+    was taken over twice (W11). A death or failure in a merge may do that (W12)."""
+    if any(one.fs.faulty or not one.alive for one in workers):
+        return ""
+    for other in workers:
+        twice = worker.shown & other.shown - worker.owned - other.owned
+        if other is not worker and twice:
+            return f"owned-twice: {min(twice)}, by workers {other.number} and {worker.number}"
+    return ""

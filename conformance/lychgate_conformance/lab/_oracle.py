@@ -84,6 +84,8 @@ class Oracle:
 
     def start_remove(self, key: str, handoff: bool) -> Change:
         change = Change(self._now(), removes=True, handoff=handoff)
+        if handoff:
+            self.moved[key] = f"{key}-again"
         self.removals.setdefault(key, []).append(change)
         return change
 
@@ -304,16 +306,26 @@ class Oracle:
         places = {key for key, _ in tasks} | {key for key, _ in dead}
         for key in self.tasks:
             handed = any(change.handoff for change in self.tasks[key])
-            if handed and key not in places:
+            if handed and not self._is_kept(key, places):
                 if None not in self._task_states(key, host_crashed, handoffs=False):
                     return f"custody-lost: {key} is neither a task nor dead"
         now = self.time
         for old, fresh in self.moved.items():
             records = [record for record in self.adds if record[0] == old]
             held = any(self.must_show(r, now, now, handoffs=False) for r in records)
-            if held and old not in places and fresh not in places:
+            if held and not self._is_kept(old, places):
                 return f"custody-lost: {old} is neither dead nor back as {fresh}"
         return ""
+
+    def _is_kept(self, key: str, places: set[str]) -> bool:
+        """Whether an id is in a store, or was taken out for good, or its successor is or was."""
+        if key in places:
+            return True
+        ends = [c for c in self.tasks.get(key, ()) if c.removes] + self.removals.get(key, [])
+        if any(not change.handoff and change.status != NO for change in ends):
+            return True
+        fresh = self.moved.get(key)
+        return fresh is not None and self._is_kept(fresh, places)
 
 
 def _twice(items: Sequence[object]) -> object:

@@ -22,9 +22,9 @@ from lychgate._drive import run
 from lychgate._errors import LychgateError
 from lychgate._op import Op
 
+from lychgate_conformance.lab._calls import Violation
 from lychgate_conformance.lab._disk import Machine
 from lychgate_conformance.lab._family import Family
-from lychgate_conformance.lab._fiber import Violation
 from lychgate_conformance.lab._image import Content, Image, cached_image
 from lychgate_conformance.lab._oracle import Record
 from lychgate_conformance.lab._simfs import SimFs

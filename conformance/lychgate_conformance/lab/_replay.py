@@ -5,11 +5,11 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable
 
+from lychgate_conformance.lab._calls import Violation
 from lychgate_conformance.lab._disk import Machine
 from lychgate_conformance.lab._enumerate import Enumerator
 from lychgate_conformance.lab._explore import verdict
 from lychgate_conformance.lab._family import Limits
-from lychgate_conformance.lab._fiber import Violation
 from lychgate_conformance.lab._image import Image, cached_image
 from lychgate_conformance.lab._models import Model, Order, find_model
 from lychgate_conformance.lab._oracle import Oracle

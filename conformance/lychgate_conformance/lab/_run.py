@@ -19,10 +19,11 @@ from lychgate._errors import LychgateError
 from lychgate._op import StepError
 from lychgate._records import JSON
 
+from lychgate_conformance.lab._calls import Violation, opening
 from lychgate_conformance.lab._disk import Crashed, Machine
 from lychgate_conformance.lab._faults import Fault, Lasting, Loss
-from lychgate_conformance.lab._fiber import Fiber, Violation, Worker, calls_of, opening, started
-from lychgate_conformance.lab._judge import judge
+from lychgate_conformance.lab._fiber import Fiber, Worker, started
+from lychgate_conformance.lab._judge import judge, owned_twice
 from lychgate_conformance.lab._micro import history_of
 from lychgate_conformance.lab._oracle import MAYBE, NO, Oracle
 from lychgate_conformance.lab._simfs import SimFs
@@ -186,8 +187,13 @@ class Run:
         """Start the next call of a fiber."""
         if fiber.calls is None:
             step, serial = fiber.steps.pop(0)
-            fiber.calls = opening() if step is None else calls_of(step, serial)
-            fiber.call = next(fiber.calls)
+            worker = fiber.worker
+            fiber.calls = opening() if step is None else worker.calls_of(step, serial)
+            try:
+                fiber.call = next(fiber.calls)
+            except StopIteration:
+                fiber.calls = fiber.op = None  # a step with nothing to do
+                return
         call = fiber.call
         assert call is not None
         if call.kind == "fork":
@@ -199,6 +205,7 @@ class Run:
         worker = fiber.worker
         if call.kind == "open" and worker.is_open:
             worker.backend = self.target.make(worker.fs, self.workload.frequency)
+            worker.queue = None
         fiber.change, fiber.program = started(self.oracle, worker, call, self._owned(worker))
         fiber.op = None
         self._resume(fiber, None, None)
@@ -241,12 +248,14 @@ class Run:
             self.failures += 1
             self.oracle.finish(change, NO if error.definite else MAYBE)
             self.trace.append((fiber.worker.number, f"{call.kind}:{call.key} fails", error))
-            fiber.calls = None
             if call.kind == "open":
                 fiber.worker.is_open = fiber.worker.alive = False
-            elif call.kind == "close":  # closed all the same: go on and open again
+            elif call.kind == "close":
                 fiber.worker.owned.clear()
-                fiber.calls, fiber.call = calls, next(calls)
+            try:
+                fiber.call = calls.throw(error)
+            except (StopIteration, LychgateError):
+                fiber.calls = None
             return
         if call.kind == "open":
             fiber.worker.is_open = True
@@ -254,24 +263,15 @@ class Run:
         text = judge(
             self.oracle, fiber.worker, call, change, result, owned, self.cache_was_lost
         )
-        if text := text or self._owned_twice(fiber.worker):
+        if not (text or self.failures):
+            text = owned_twice(self.workers, fiber.worker)
+        if text:
             raise Violation(text)
         self.trace.append((fiber.worker.number, f"{call.kind}:{call.key} returns", result))
         try:
             fiber.call = calls.send(result)
         except StopIteration:
             fiber.calls = None
-
-    def _owned_twice(self, worker: Worker) -> str:
-        """Two living processes that both show a task which neither of them added: a file left
-        behind was taken over twice (W11). A death or failure in a merge may do that (W12)."""
-        if self.failures or any(w.fs.faulty or not w.alive for w in self.workers):
-            return ""
-        for other in self.workers:
-            twice = worker.shown & other.shown - worker.owned - other.owned
-            if other is not worker and twice:
-                return f"owned-twice: {min(twice)}, by workers {other.number} and {worker.number}"
-        return ""
 
     def _owned(self, worker: Worker) -> frozenset[str] | None:
         """The ids that this worker must show; None for all. With others about, or a fault that may

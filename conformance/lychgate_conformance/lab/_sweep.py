@@ -25,6 +25,9 @@ from lychgate_conformance.lab._starts import BOOT, find_start
 from lychgate_conformance.lab._target import Target
 from lychgate_conformance.lab._workload import Workload
 
+_LASTING = (errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EMFILE)
+"""Errors of a system that is in trouble for good: from then on every call may fail."""
+
 _HEADER = 9
 """Bytes before a line's body: a short write may end just before or after it."""
 
@@ -77,7 +80,7 @@ def _variants(number: int, name: str, code: int, size: int) -> Iterator[Fault]:
         yield Fault(number, code, lost=2)
     else:
         yield Fault(number, code, loss=Loss.KEPT)
-    if code in (errno.EIO, errno.ENOSPC):
+    if code in _LASTING:
         yield Fault(number, code, lasting=Lasting.ALL)
     if name in ("append", "overwrite") and code == errno.ENOSPC:
         for keep in _lengths(size):

@@ -10,6 +10,9 @@ set while `constants` is entered and put back afterwards.
 
 from __future__ import annotations
 
+import json
+import logging
+import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Protocol
@@ -75,13 +78,16 @@ class Target:
 
     @contextmanager
     def constants(self) -> Iterator[None]:
-        """Small limits for as long as a run lasts."""
+        """Small limits, and a silent queue, for as long as a run lasts."""
+        log = logging.getLogger("lychgate.queue")
         before = _lock.LOCK_ATTEMPTS_MAX, _wal.ROTATE_BYTES
+        was_silent, log.disabled = log.disabled, True
         _lock.LOCK_ATTEMPTS_MAX, _wal.ROTATE_BYTES = self.lock_attempts, self.rotate_bytes
         try:
             yield
         finally:
             _lock.LOCK_ATTEMPTS_MAX, _wal.ROTATE_BYTES = before
+            log.disabled = was_silent
 
 
 DEAD_CLASS = "T"
@@ -94,10 +100,32 @@ def dead_record(dead: DeadTask) -> tuple[str, int]:
     """(id, serial) of a record that is exactly what a run wrote; serial -1 for any other."""
     failed_at = min(max(dead.failed_at, CLOCK), CLOCK + 100.0)
     expected = DeadTask(dead.task_id, DEAD_CLASS, dead.attempts, None, "", "", failed_at, None)
-    return dead.task_id, dead.attempts if dead == expected else -1
+    if dead == expected:
+        return dead.task_id, dead.attempts
+    if dead.context is None:
+        return dead.task_id, -1
+    return dead.task_id, serial_of([dead.context, dead.task_class, dead.attempts])
 
 
 def task_record(pending: tuple[str, object, float | None]) -> tuple[str, int]:
     """(id, serial) of a live task; serial -1 for one that no run wrote."""
     key, task, publish_at = pending
-    return key, task if type(task) is int and publish_at is None else -1
+    if type(task) is int:
+        return key, task if publish_at is None else -1
+    return key, serial_of(task)
+
+
+def serial_of(value: object) -> int:
+    """What the oracle tells values by: a number is its own serial; a job, or what is left of one,
+    has a digest; -1 for what cannot be a value of a run."""
+    if type(value) is int:
+        return value
+    try:
+        text = json.dumps(value, sort_keys=True)
+    except (TypeError, ValueError):
+        return -1
+    return _SERIALS + zlib.crc32(text.encode("ascii"))
+
+
+_SERIALS = 10**9
+"""Above every number of a step."""

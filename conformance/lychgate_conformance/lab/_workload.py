@@ -10,6 +10,7 @@ Steps (the part behind `:` is a task id):
     task done pending sync tick  the WAL
     giveup                       add_dead_task, then remove_task (U3)
     retry                        find, add_task under a fresh id, sync, remove_dead_tasks (U4)
+    put run fail flaky back load what a queue does with a job (`_queue_steps`; U1-U8)
     reopen                       close, and open again in the same process
     wait                         a second passes: a batch of the WAL falls due
     lose-lock                    somebody deletes the lock file while nobody holds it (D24)
@@ -26,9 +27,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 
-STEPS_WITH_ID = frozenset(("add", "remove", "find", "task", "done", "giveup", "retry"))
+QUEUE_KINDS = frozenset(("put", "run", "fail", "flaky", "back", "load"))
+STEPS_WITH_ID = frozenset(
+    ("add", "remove", "find", "task", "done", "giveup", "retry", "put", "back")
+)
 STEPS_WITHOUT_ID = frozenset(
     ("list", "pending", "sync", "tick", "reopen", "fork", "wait", "lose-lock", "unlock-file")
+    + ("run", "fail", "flaky", "load")
 )
 
 
@@ -100,6 +105,7 @@ def _step(word: str) -> Step:
 DEAD_STEPS = ("add:a", "add:b", "remove:a", "remove:p", "list", "find:a")
 WAL_STEPS = ("task:t", "task:u", "done:t", "done:u", "pending", "sync")
 HAND_STEPS = ("task:t", "giveup:t", "giveup:u", "retry:p", "remove:p", "sync")
+QUEUE_STEPS = ("put:j", "run", "fail", "flaky", "back:j", "load", "reopen")
 ALL_STEPS = tuple(dict.fromkeys((*DEAD_STEPS, *WAL_STEPS, *HAND_STEPS, "reopen")))
 
 SHAPES: tuple[tuple[int, ...], ...] = ((1,), (2,), (1, 1), (2, 1), (1, 1, 1))
@@ -174,7 +180,7 @@ def _owners_are_plain(workers: list[Worker]) -> bool:
     fibers = [fiber for worker in workers for fiber in worker]
     for number, fiber in enumerate(fibers):
         for step in fiber:
-            if step.kind in ("task", "done", "giveup"):
+            if step.kind in ("task", "done", "giveup", "put"):
                 if seen.setdefault(step.key, number) != number:
                     return False
                 if step.key == "u" and len(workers) > 1:
