@@ -71,6 +71,7 @@ class Command:
     words: tuple[str, ...]
     disk_bytes_max: int = _group.DISK_BYTES_MAX
     start_limit_s: float = START_LIMIT_S
+    end_limit_s: float = START_LIMIT_S
 
 
 class Session:
@@ -349,7 +350,7 @@ class Session:
         """The end of the input: the process ends by itself, and alone."""
         self._measure()
         self._pipes.end_input()
-        deadline = time.monotonic() + limit_s
+        deadline = time.monotonic() + min(limit_s, self.command.end_limit_s)
         while self.group.poll() is None:
             if time.monotonic() > deadline:
                 raise self._finding("does-not-end", "its input ended, and it goes on")

@@ -31,6 +31,14 @@ def test_example_keeps_its_claims(language: str, level: int, tmp_path: Path) -> 
     assert passed >= (50 if level == 0 else 15)
 
 
+@pytest.mark.parametrize("language", ["c", "node"])
+def test_example_is_killed_at_every_call(language: str, tmp_path: Path) -> None:
+    """W3, W8, D17: level 2, with one process or two where the language can lock."""
+    report = run(load_command(adapter(language, tmp_path)), Options(levels=(2,)))
+    assert trouble(report) == []
+    assert sum(it.verdict is Verdict.PASS for it in report.results) >= 7
+
+
 DISK = ("survives_host_crash=yes", "uses_path=yes", "disk_layout=yes", "multi_thread=yes")
 
 

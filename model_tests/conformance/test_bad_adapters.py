@@ -95,7 +95,7 @@ def test_a_fault_has_a_name(
     assert said_by_smoke(tmp_path, capsys, *limits, "--", *command(fault)) == FAULTS[fault]
 
 
-HANGS = {"hangs": "hangs", "silent": "no-greeting", "stays": "does-not-end"}
+HANGS = {"hangs": "hangs", "silent": "no-greeting"}
 
 
 @pytest.mark.parametrize("fault", HANGS)
@@ -106,6 +106,11 @@ def test_who_hangs_is_ended(
     assert said_by_smoke(tmp_path, capsys, limit, SHORT_S, "--", *command(fault)) == HANGS[fault]
 
 
+def test_who_goes_on_after_the_end_is_ended(tmp_path: Path) -> None:
+    result = smoke(Command(tuple(command("stays")), end_limit_s=float(SHORT_S)), base=str(tmp_path))
+    assert [it.finding for it in result.outcomes if it.finding] == ["does-not-end"]
+
+
 def test_a_line_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_pipes, "LINE_BYTES_MAX", 1_000_000)
     result = smoke(Command(tuple(command("endless"))), base=str(tmp_path))
@@ -114,8 +119,8 @@ def test_a_line_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_every_finding_is_provoked() -> None:
     """A finding that no adapter of these tests shows is not known to work."""
-    shown = {*FAULTS.values(), *HANGS.values(), "endless-line", "out-of-order"}
-    assert set(FINDINGS) == shown
+    shown = {*FAULTS.values(), *HANGS.values(), "does-not-end", "endless-line"}
+    assert set(FINDINGS) == shown | {"out-of-order"}
 
 
 OUT_OF_ORDER = """
@@ -176,7 +181,7 @@ def test_an_adapter_that_dies_has_failed_the_case(tmp_path: Path) -> None:
 
 
 def test_an_adapter_that_hangs_is_inconclusive(tmp_path: Path) -> None:
-    found = cases("hangs", tmp_path, "L0-ADD-001", "L0-PEND-001", call_limit_s=float(SHORT_S))
+    found = cases("hangs", tmp_path, "L0-ADD-001", "L0-PEND-001", call_limit_s=8.0)
     assert found == [Verdict.INCONCLUSIVE, Verdict.PASS]
 
 
