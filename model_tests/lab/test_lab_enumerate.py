@@ -117,6 +117,36 @@ def test_the_journal_is_every_legal_subset(steps: list[tuple[object, ...]]) -> N
     assert set(image_set(disk, find_model("ext4-ordered")).images()) == brute(disk, "journal")
 
 
+def test_small_units_tear_where_pages_do_not() -> None:
+    """F1: a device that writes 512 bytes whole, in place of 4096."""
+    for knob, tears in (("", False), ("+512", True)):
+        model = find_model(f"posix-min{knob}")
+        disk = image_of({"f": b"a" * 600}).mount(model.unit)
+        disk.write(disk.nodes[ROOT].entries["f"], 0, b"b" * 600)
+        found = {image.get("f") for image in image_set(disk, model).images()}
+        assert (b"b" * 512 + b"a" * 88 in found) is tears
+        assert {b"a" * 600, b"b" * 600} <= found
+
+
+def test_single_bytes_tear_in_any_way() -> None:
+    """F1: a unit of one byte gives every mixture of old and new."""
+    model = find_model("posix-min+1")
+    disk = image_of({"f": b"aaaa"}).mount(model.unit)
+    disk.write(disk.nodes[ROOT].entries["f"], 0, b"bbbb")
+    assert len(set(image_set(disk, model).images())) == 16
+
+
+def test_knobs_are_put_behind_a_name() -> None:
+    """F1: several at a time; what does not exist is named."""
+    model = find_model("xfs+512+garbage+lying")
+    assert (model.name, model.unit, len(model.fills)) == ("xfs+512+garbage+lying", 512, 2)
+    assert model.lying_flush
+    with pytest.raises(ValueError, match="unknown knob 'x'"):
+        find_model("xfs+x")
+    with pytest.raises(ValueError, match="unknown persistence model 'zfs'"):
+        find_model("zfs+1")
+
+
 @settings(max_examples=150, deadline=None)
 @given(st.lists(STEPS, max_size=7))
 def test_a_bounded_set_is_part_of_the_whole(steps: list[tuple[object, ...]]) -> None:

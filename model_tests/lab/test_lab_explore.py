@@ -333,6 +333,33 @@ def test_a_deleted_lock_file_leaves_a_race_that_the_lab_shows() -> None:
     assert "removed-came-back" in {finding.kind for finding in found}
 
 
+def test_a_lock_file_lost_while_nobody_holds_it_does_no_harm() -> None:
+    """D24: whoever comes later finds that the path names another inode."""
+    assert not findings(Target(), "two;0;list,lose-lock,remove:p/list", Bounds(1))
+
+
+def test_the_queue_hands_over_without_a_gap() -> None:
+    """U1, U3, U4, U7: enqueue, run, give up, bring back; the engine's own programs."""
+    totals = explored(Target(), "new;0.5;put:j,flaky,wait,reopen,load,fail,back:j,run").totals
+    assert not totals.findings and totals.images > 1000
+
+
+def test_a_fork_copies_memory() -> None:
+    """D23, W13: the child has what its parent knew, and nothing that the parent learns later."""
+    start = find_start("two")
+    run = Run(
+        Target(),
+        parse_workload("two;0;fork,task:t,pending"),
+        Machine(start.image, boot=BOOT),
+        Oracle(start.dead, start.tasks, 0.0),
+    )
+    while run.enabled():
+        run.take(0)
+    parent, child = run.workers
+    assert parent.backend is not child.backend
+    assert parent.shown == {"t", "u", "v"} and child.shown == {"k"}
+
+
 def test_old_blocks_of_another_file_are_a_tier_of_their_own() -> None:
     """F1, D28: where a file system may show old blocks of another file (ext4 with data=writeback),
     a removed record's line is valid there: a line's CRC does not say to which file it belongs."""

@@ -182,6 +182,18 @@ def test_a_fault_strikes_once_or_from_then_on() -> None:
             fs.status(fd)
 
 
+def test_a_write_that_was_short_may_fail_once_when_it_is_repeated() -> None:
+    """F2, W6: k bytes are in the file, the rest is refused, and then all is well again."""
+    fs = SimFs(machine(file=b""))
+    fd = fs.open("/d/file", OpenMode.APPEND)
+    fs.inject(Fault(fs.calls + 1, errno.ENOSPC, keep=2))
+    assert fs.append(fd, b"yyyy") == 2
+    assert fs.status(fd).size == 2  # calls of another kind are not struck
+    with pytest.raises(OSError):
+        fs.append(fd, b"yy")
+    assert fs.append(fd, b"yy") == 2
+
+
 def test_a_close_that_fails_has_closed() -> None:
     """F2: the descriptor is gone all the same."""
     fs = SimFs(machine(file=b""))
