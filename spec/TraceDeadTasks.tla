@@ -17,12 +17,15 @@ EXTENDS DeadTasks, TLC
 
 Missing == <<"-">>
 
-Look(f, n) == IF ~FsExists(f, n) THEN Missing
-              ELSE IF n # "lock" THEN FsSeen(f, n)
-              ELSE IF FsSeen(f, n) = Clean THEN Clean ELSE Dirty
+Look(n) == IF ~FsExists(fs, n) THEN Missing
+           ELSE IF n # "lock" THEN FsSeen(fs, n)
+           ELSE IF FsSeen(fs, n) = Clean THEN Clean ELSE Dirty
 
 \* What somebody sees who reads the three files now.  Never what the disk may hold of them.
-View(f) == [live |-> Look(f, "live"), tmp |-> Look(f, "tmp"), lock |-> Look(f, "lock")]
+View == [live |-> Look("live"), tmp |-> Look("tmp"), lock |-> Look("lock")]
+
+\* All variables, those of the trace module included.
+traced == vars
 
 \* A store that shows v, all of it durable: where a trace may begin.
 FsOf(v) ==
@@ -35,7 +38,13 @@ FsOf(v) ==
 
 TraceInit(v) == LockInit(FsOf(v))
 
+\* Where a fiber stands, for explanations.
+Stands(w, f) == IF f = "" THEN pc[w] ELSE pc[w][f]
+
 YesNo(b) == IF b THEN <<"TRUE">> ELSE <<"FALSE">>
+
+\* Whether what is said of a step can be said of it at all; else the rest cannot be evaluated.
+Sane(a, x) == a = "Return" => Len(x) = 3 /\ x[2] \in Records \cup {""}
 
 \* What the call behind a step is given, and what it must give, in this state.
 Answer(a, w, f, x) ==

@@ -17,8 +17,9 @@ from lychgate_tools.tlc.output import Verdict
 from lychgate_tools.tlc.runner import Runner, Task
 from lychgate_tools.tlc.sany import Parsed
 from lychgate_tools.trace import module
-from lychgate_tools.trace.format import Trace
-from lychgate_tools.trace.kinds import Kind, kind_of
+from lychgate_tools.trace.format import Event, Trace
+from lychgate_tools.trace.kind import Kind
+from lychgate_tools.trace.kinds import kind_of
 from lychgate_tools.trace.module import Tree
 from lychgate_tools.ui import ExitCode, UserError, nearest
 
@@ -83,19 +84,21 @@ class Checker:
             kind = kind_of(trace)
             self._look(trace, kind)
             key = kind.module, json.dumps(dict(trace.constants), sort_keys=True)
-            batches.setdefault(key, Batch(kind, [])).traces.append(trace)
+            batches.setdefault(key, Batch(kind, [])).traces.append(kind.prepared(trace))
         for batch in batches.values():
             self._run(batch, on_progress)
         return list(batches.values())
 
     def _look(self, trace: Trace, kind: Kind) -> None:
         """What no spec could make sense of is a mistake in the file and no verdict."""
-        known = {*self.arms(kind), kind.told}
+        known = {*self.arms(kind), *kind.told}
         self._demand(trace, 1, kind.constant in trace.constants, f"no constant {kind.constant}")
         for event in trace.events:
             hint = "" if event.action in known else nearest(event.action, known)
             said = f"{kind.module} has no action {event.action!r}{hint}"
             self._demand(trace, event.line, event.action in known, said)
+            for name in self._missing(kind, event):
+                self._demand(trace, event.line, False, f"{event.action} needs a {name}")
             for name in (event.worker, event.fiber):
                 self._demand(trace, event.line, not name or name.isidentifier(),
                              f"{name!r} is not a name")  # fmt: skip
@@ -104,13 +107,20 @@ class Checker:
         for line, seen in ((1, trace.seen), *((e.line, e.seen) for e in trace.events)):
             self._demand(trace, line, not names or set(seen) == names, said)
 
+    def _missing(self, kind: Kind, event: Event) -> list[str]:
+        """Who has to act in an event, and is not named."""
+        action = self.parsed(kind).named(event.action)
+        names = {"w", "f"} if action is None else set(module.parameters(action, self.modules))
+        found = (("w", event.worker, "worker"), ("f", event.fiber, "fiber"))
+        return [what for name, value, what in found if name in names and not value]
+
     def _demand(self, trace: Trace, line: int, fine: bool, said: str) -> None:
         if not fine:
             raise UserError(f"{trace.name}:{line}: {said}", ExitCode.USAGE)
 
     def _run(self, batch: Batch, on_progress: Callable[[int], None] | None) -> None:
         begun = time.monotonic()
-        tree = module.lay_out(batch.traces)
+        tree = module.lay_out(batch.traces, batch.kind)
         verdict, printed = self.run_tree(batch.kind, batch.traces, tree, on_progress)
         reached = {int(line) for line in printed if line.isdigit()}
         batch.accepted = [False] * len(batch.traces)
@@ -129,7 +139,7 @@ class Checker:
     ) -> tuple[Verdict, list[str]]:
         """Run TLC; its verdict on the run as such, and the lines that the spec printed."""
         definitions, values = kind.constants(traces)
-        texts = module.sources(tree, kind, module.arms_text(self.arms(kind)), definitions)
+        texts = module.sources(tree, kind, module.arms_text(self.arms(kind), kind), definitions)
         task = Task(
             modules={**self.modules, **texts},
             root=module.ROOT,

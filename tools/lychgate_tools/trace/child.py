@@ -14,17 +14,17 @@ from collections.abc import Callable, Mapping
 from random import Random
 from typing import Any, cast
 
-from lychgate import DeadTasksLockTimeout, StorageError, _lock
+from lychgate import DeadTasksLockTimeout, StorageError
 from lychgate._disk import DiskPrograms
 from lychgate._drive import run
 from lychgate._fs import Fs
 from lychgate._osfs import OsFs
 from lychgate._records import JSON
 
-from lychgate_tools.trace.dead_eyes import DeadEyes, cells_of_lines, reader_of
-from lychgate_tools.trace.fibers import PREFIX, TRIES, choose, program_of
 from lychgate_tools.trace.format import Seen
 from lychgate_tools.trace.recorder import Recorder, outcome_of
+from lychgate_tools.trace.subjects import PREFIX, SUBJECTS, settings
+from lychgate_tools.trace.wal_eyes import Names
 
 _FACTS = frozenset(("resolve", "now", "random", "pid", "boot"))
 _FIBER = "f1"
@@ -77,25 +77,34 @@ class Pipe:
         sys.stdout.flush()
 
 
-def main(directory: str, worker: str, seed: int, calls: int, records: int) -> None:
-    _lock.LOCK_ATTEMPTS_MAX = TRIES
-    pipe, real, chance = Pipe(), OsFs(), Random(seed)
+def main(directory: str, subject: str, worker: str, seed: int, calls: int) -> None:
+    """Make the calls. Files go by their names: the controller has the labels."""
+    what, pipe, real = SUBJECTS[subject], Pipe(), OsFs()
+    caller = what.caller(Random(seed), worker)
     fs = cast(Fs, TurnFs(real, pipe.turn))
-    eyes = DeadEyes(reader_of(directory, PREFIX), cells_of_lines, real.boot)
-    recorder = Recorder(pipe, eyes)
-    programs = DiskPrograms(directory, PREFIX, 0.5, JSON, fs)
-    for number in range(calls):
-        op, record = choose(chance, records) if number else ("prepare", "")
+    recorder = Recorder(pipe, what.eyes(directory, real.boot, Names()))
+    programs = DiskPrograms(directory, PREFIX, 0, JSON, fs)
+
+    def one(op: str, record: str) -> None:
         pipe.turn()
         recorder.call(worker, _FIBER, op, record)
         error: BaseException | None = None
         try:
-            run(program_of(programs, op, record), fs, recorder.observer(worker, _FIBER))
+            run(what.program(programs, op, record), fs, recorder.observer(worker, _FIBER))
         except (StorageError, DeadTasksLockTimeout) as raised:
             error = raised
-        recorder.returned(worker, _FIBER, op, record, outcome_of(error))
+        outcome = outcome_of(error)
+        recorder.returned(worker, _FIBER, op, record, outcome)
+        caller.ended(op, record, outcome)
+
+    with settings():
+        one(what.first, "")
+        for _ in range(calls):
+            one(*caller.next())
+        if what.last:
+            one(what.last, "")
     pipe.done()
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], *map(int, sys.argv[3:6]))
+    main(sys.argv[1], sys.argv[2], sys.argv[3], *map(int, sys.argv[4:6]))

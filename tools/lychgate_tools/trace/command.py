@@ -16,11 +16,12 @@ from typing import Any, TextIO
 from lychgate_tools.spec_dir import locate
 from lychgate_tools.tlc import toolchain
 from lychgate_tools.tlc.runner import Runner
-from lychgate_tools.trace import coverage, fibers, processes, simulated
+from lychgate_tools.trace import coverage, fibers, processes, simulated, simulated_wal
 from lychgate_tools.trace.check import Batch, Checker, Limits
 from lychgate_tools.trace.coverage import Coverage
 from lychgate_tools.trace.explain import Rejection, explain
 from lychgate_tools.trace.format import Trace, read
+from lychgate_tools.trace.simulated_wal import WalPlan
 from lychgate_tools.ui import (
     ExitCode,
     Progress,
@@ -46,10 +47,24 @@ SOURCES: dict[str, tuple[Record, str]] = {
         lambda out, seed, calls: simulated.record(
             out, simulated.Plan(seed, calls, faults=ALL_FAULTS)
         ),
-        "the same with failed calls, kills and host crashes",
+        "the same with failed calls, kills and crashes",
+    ),
+    "simulator-wal": (
+        lambda out, seed, calls: simulated_wal.record(
+            out, WalPlan(seed, calls, eager=bool(seed % 2))
+        ),
+        "tasks, 3 workers on the simulated file system, killed now and then",
     ),
     "fibers": (fibers.record, "dead tasks, one process of 4 asyncio tasks on real files"),
+    "fibers-wal": (
+        lambda out, seed, calls: fibers.record(out, seed, calls, "wal"),
+        "tasks, the same",
+    ),
     "processes": (processes.record, "dead tasks, 3 processes on real files, killed now and then"),
+    "processes-wal": (
+        lambda out, seed, calls: processes.record(out, seed, calls, "wal"),
+        "tasks, the same",
+    ),
 }
 
 

@@ -19,7 +19,7 @@ from lychgate_tools.tlc.values import ValueSyntaxError, parse, render
 from lychgate_tools.trace import module
 from lychgate_tools.trace.check import Batch, Checker, failure
 from lychgate_tools.trace.format import Event, Trace
-from lychgate_tools.trace.kinds import Kind
+from lychgate_tools.trace.kind import Kind
 from lychgate_tools.trace.module import Tree
 
 
@@ -58,7 +58,7 @@ class _Conjunct:
 def explain(checker: Checker, batch: Batch, trace: Trace) -> Rejection:
     """Why `trace`, one of the rejected traces of `batch`, was rejected."""
     kind = batch.kind
-    tree = module.lay_out([trace])
+    tree = module.lay_out([trace], kind)
     assert len(tree.nodes) == len(trace.events) + 2, "one trace is one spine"
     lines = _run(checker, batch, tree, _PROGRESS)
     reached = [int(line) for line in lines if line.isdigit()]
@@ -68,7 +68,7 @@ def explain(checker: Checker, batch: Batch, trace: Trace) -> Rejection:
     conjuncts = _conjuncts(checker, action) if action is not None else []
     extra = _diagnosis(checker, kind, action, conjuncts, last)
     lines = _run(checker, batch, tree, extra)
-    return _verdict(trace, event, action, conjuncts, lines)
+    return _verdict(kind, trace, event, action, conjuncts, lines)
 
 
 _PROGRESS = """
@@ -81,7 +81,7 @@ def _run(checker: Checker, batch: Batch, tree: Tree, extra: str) -> list[str]:
     The constants are those of the whole batch, so that nothing else is another."""
     kind = batch.kind
     definitions, values = kind.constants(batch.traces)
-    arms = module.arms_text(checker.arms(kind))
+    arms = module.arms_text(checker.arms(kind), kind)
     texts = module.sources(tree, kind, arms, definitions, extra)
     task = Task(
         modules={**checker.modules, **texts},
@@ -100,7 +100,9 @@ def _run(checker: Checker, batch: Batch, tree: Tree, extra: str) -> list[str]:
 
 def _action(checker: Checker, kind: Kind, event: Event) -> Definition | None:
     name = {"fail": "Failing", "short": "Shortened"}.get(event.how, event.action)
-    return checker.parsed(kind).named("Told" if name == kind.told else name)
+    if checker.parsed(kind).named(name) is None:
+        name = event.action
+    return checker.parsed(kind).named("Told" if name == "Return" else name)
 
 
 # --- conjuncts --------------------------------------------------------------------------------
@@ -162,7 +164,7 @@ def _diagnosis(
         + (f' /\\ PrintT(<<"left", ToString(Left{number}{call})>>)' if one.left else "")
         for number, one in enumerate(conjuncts, start=1)
     )
-    return "\n".join(parts) + _DIAGNOSIS.format(last=last, tests=tests, told=kind.told)
+    return "\n".join(parts) + _DIAGNOSIS.format(last=last, tests=tests)
 
 
 def _so_far(conjuncts: list[_Conjunct], number: int, call: str) -> str:
@@ -174,32 +176,37 @@ def _so_far(conjuncts: list[_Conjunct], number: int, call: str) -> str:
 
 
 def _column(kind: Kind, name: str) -> str:
-    return {"a": "e[1]", "x": "Answers[e[4]]"}.get(name) or kind.parameters[name]
+    if name in kind.free:
+        return f"CHOOSE {name} \\in {kind.free[name]} : TRUE"
+    return {"a": "e[1]", "f": "e[3]", "x": "Answers[e[4]]"}.get(name) or kind.parameters[name]
 
 
 _DIAGNOSIS = """
 Tried(e) ==
-  \\/ /\\ (IF FALSE THEN TRUE
+  \\/ /\\ (IF ~Sane(e[1], Answers[e[4]]) THEN PrintT(<<"false", 0>>)
 {tests}
          ELSE TRUE)
+     /\\ e[2] # "" => PrintT(<<"stands", ToString(Stands(e[2], e[3]))>>)
      /\\ FALSE
-  \\/ /\\ Take(e)
+  \\/ /\\ Sane(e[1], Answers[e[4]])
+     /\\ Take(e)
      /\\ PrintT(<<"answer", ToString(Answer(e[1], e[2], e[3], Answers[e[4]]))>>)
-     /\\ PrintT(<<"view", ToString(View(fs'))>>)
+     /\\ PrintT(<<"view", ToString(View')>>)
      /\\ FALSE
 WatchNext ==
   IF cursor < {last} THEN RunNext
-  ELSE cursor = {last} /\\ UNCHANGED cursor /\\ Tried(Events[Nodes[cursor + 1]])
+  ELSE cursor = {last} /\\ cursor' = {last} + 1 /\\ Tried(Events[Nodes[{last} + 1]])
 """
 
 
 # --- reading what TLC printed -------------------------------------------------------------------
 
-_KEYS = "false|left|answer|view"
+_KEYS = "false|left|stands|answer|view"
 _PAIR = re.compile(rf'<<"({_KEYS})", (.*?)>>(?=\s*(?:<<"(?:{_KEYS})"|\Z))', re.S)
 
 
 def _verdict(
+    kind: Kind,
     trace: Trace,
     event: Event,
     action: Definition | None,
@@ -207,15 +214,20 @@ def _verdict(
     lines: list[str],
 ) -> Rejection:
     found: dict[str, str] = {}
-    for kind, value in _PAIR.findall("\n".join(lines)):
-        found.setdefault(kind, value)
+    for key, value in _PAIR.findall("\n".join(lines)):
+        found.setdefault(key, value)
     name = event.action if action is None else action.name
     if "view" in found:
-        return Rejection(trace, event, name, _differs(event, found))
+        return Rejection(trace, event, name, _differs(kind, event, found))
     if "false" not in found:
         return Rejection(trace, event, name, f"{name} is not possible here")
-    guard = conjuncts[int(found["false"]) - 1]
+    number = int(found["false"])
+    if number == 0:
+        return Rejection(trace, event, name, f"{render(event.tokens)} cannot be said of {name}")
+    guard = conjuncts[number - 1]
     value = f", {_one_line(guard.left)} is {_text_of(found['left'])}" if "left" in found else ""
+    if not value and "stands" in found:
+        value = f", {event.who} stands at {_text_of(found['stands'])}"
     reason = f"the guard `{guard.plain}` of {name} is false ({guard.place}{value})"
     return Rejection(trace, event, name, reason, guard.plain, str(guard.place))
 
@@ -229,13 +241,13 @@ def _text_of(quoted: str) -> str:
     return " ".join(quoted.strip().removeprefix('"').removesuffix('"').replace('\\"', '"').split())
 
 
-def _differs(event: Event, found: Mapping[str, str]) -> str:
+def _differs(kind: Kind, event: Event, found: Mapping[str, str]) -> str:
     """The action can be taken, but what the trace saw is not what the spec gives."""
     answer, view = _text_of(found.get("answer", "")), _text_of(found["view"])
     if event.how == "ok" and answer and _value(answer) != render(event.tokens):
         gave = render(event.tokens)
         return f"the spec gives {_value(answer)} where the trace has {gave}"
-    seen = module.render_seen(event.seen)
+    seen = kind.view(event.seen)
     if _value(view) != _value(seen):
         return f"afterwards the spec shows {_value(view)} and the trace {_value(seen)}"
     return "the spec's action is another choice of the same name"

@@ -1,4 +1,4 @@
-"""Traces of the dead-task store on real files: one process, several fibers under asyncio.
+"""Traces on real files: one process, several fibers under asyncio.
 
 The fibers are driven by the engine's own asyncio driver. All of them run in one thread, and the
 observer is called there at once after the step, so that the order of the events is the order of
@@ -11,90 +11,77 @@ from __future__ import annotations
 import asyncio
 import tempfile
 from random import Random
-from typing import Any, TextIO
-from unittest import mock
+from typing import TextIO
 
-from lychgate import DeadTasksLockTimeout, StorageError, _lock
+from lychgate import DeadTasksLockTimeout, StorageError
 from lychgate._disk import DiskPrograms
 from lychgate._drive import drive
-from lychgate._op import Program
 from lychgate._osfs import OsFs
 from lychgate._records import JSON
 
-from lychgate_tools.trace.dead_eyes import DeadEyes, cells_of_lines, reader_of
 from lychgate_tools.trace.format import Writer
 from lychgate_tools.trace.recorder import Recorder, outcome_of
+from lychgate_tools.trace.subjects import PREFIX, SLEEP_S, SUBJECTS, Caller, Subject, settings
+from lychgate_tools.trace.wal_eyes import Labels
 
-PREFIX = "p-"
-SLEEP_S = 0.0005
-TRIES = 40
 _WORKER = "w1"
 
 
-def record(out: TextIO, seed: int, calls: int, fibers: int = 4, records: int = 8) -> int:
+def record(out: TextIO, seed: int, calls: int, subject: str = "dead", fibers: int = 4) -> int:
     """Let the fibers make `calls` calls each and write the trace; how many steps it has."""
-    chance = Random(seed)
+    what = SUBJECTS[subject]
     source = f"asyncio on real files, seed {seed}, {fibers} fibers of {calls} calls"
-    with (
-        tempfile.TemporaryDirectory(prefix="lychgate-trace-") as directory,
-        mock.patch.object(_lock, "LOCK_ATTEMPTS_MAX", TRIES),
-        mock.patch.object(_lock, "LOCK_SLEEP_S", SLEEP_S),
-    ):
+    with tempfile.TemporaryDirectory(prefix="lychgate-trace-") as directory, settings():
         fs = OsFs()
-        eyes = DeadEyes(reader_of(directory, PREFIX), cells_of_lines, fs.boot)
-        constants = {"MaxTries": TRIES, "CrashModel": False}
-        recorder = Recorder(Writer(out, "DeadTasks", source, constants, eyes.seen()), eyes)
-        programs = DiskPrograms(directory, PREFIX, 0.5, JSON, fs)
+        eyes = what.eyes(directory, fs.boot, Labels())
+        recorder = Recorder(Writer(out, what.module, source, what.constants, eyes.seen()), eyes)
+        run = _Run(what, recorder, DiskPrograms(directory, PREFIX, 0, JSON, fs), fs, Random(seed))
         try:
-            asyncio.run(_run(recorder, programs, fs, chance, calls, fibers, records))
+            asyncio.run(run.all(calls, fibers))
         finally:
             fs.close_all()
         return recorder.steps
 
 
-async def _run(
-    recorder: Recorder,
-    programs: DiskPrograms,
-    fs: OsFs,
-    chance: Random,
-    calls: int,
-    fibers: int,
-    records: int,
-) -> None:
-    recorder.world("Restart", _WORKER)
+class _Run:
+    def __init__(
+        self,
+        subject: Subject,
+        recorder: Recorder,
+        programs: DiskPrograms,
+        fs: OsFs,
+        chance: Random,
+    ) -> None:
+        self._subject = subject
+        self._recorder = recorder
+        self._programs = programs
+        self._fs = fs
+        self._chance = chance
 
-    async def one(fiber: str, op: str, record: str) -> None:
-        recorder.call(_WORKER, fiber, op, record)
-        program = program_of(programs, op, record)
+    async def all(self, calls: int, fibers: int) -> None:
+        if self._subject.restarts:
+            self._recorder.world("Restart", _WORKER)
+        await self._one("f1", self._subject.first, "")
+        names = [f"f{number}" for number in range(1, fibers + 1)]
+        await asyncio.gather(*(self._fiber(name, calls) for name in names))
+        if self._subject.last:
+            await self._one("f1", self._subject.last, "")
+
+    async def _fiber(self, fiber: str, calls: int) -> None:
+        caller: Caller = self._subject.caller(self._chance, fiber)
+        for _ in range(calls):
+            op, record = caller.next()
+            caller.ended(op, record, await self._one(fiber, op, record))
+            await asyncio.sleep(self._chance.random() * SLEEP_S)
+
+    async def _one(self, fiber: str, op: str, record: str) -> str:
+        self._recorder.call(_WORKER, fiber, op, record)
         error: BaseException | None = None
+        program = self._subject.program(self._programs, op, record)
         try:
-            await drive(program, fs, recorder.observer(_WORKER, fiber))
+            await drive(program, self._fs, self._recorder.observer(_WORKER, fiber))
         except (StorageError, DeadTasksLockTimeout) as raised:
             error = raised
-        recorder.returned(_WORKER, fiber, op, record, outcome_of(error))
-
-    async def work(fiber: str) -> None:
-        for _ in range(calls):
-            await one(fiber, *choose(chance, records))
-            await asyncio.sleep(chance.random() * SLEEP_S)
-
-    await one("f1", "prepare", "")
-    await asyncio.gather(*(work(f"f{number}") for number in range(1, fibers + 1)))
-
-
-def choose(chance: Random, records: int) -> tuple[str, str]:
-    """A call and its record."""
-    op = chance.choice(("add", "add", "remove", "list"))
-    return op, f"r{chance.randrange(records)}" if op != "list" else ""
-
-
-def program_of(programs: DiskPrograms, op: str, record: str) -> Program[Any]:
-    """The call on the backend, as a program."""
-    if op == "add":
-        return programs.add_dead_task(record, {"n": record}, ValueError("no"), "Task", 3)
-    if op == "remove":
-        return programs.remove_dead_tasks([record])
-    if op == "list":
-        return programs.list_dead_tasks()
-    assert op == "prepare", op
-    return programs._dead.prepare()
+        outcome = outcome_of(error)
+        self._recorder.returned(_WORKER, fiber, op, record, outcome)
+        return outcome

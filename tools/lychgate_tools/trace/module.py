@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from lychgate_tools.tlc.sany import Definition, Parsed
 from lychgate_tools.tlc.values import render
 from lychgate_tools.trace.format import Event, Seen, Trace
-from lychgate_tools.trace.kinds import Kind
+from lychgate_tools.trace.kind import Kind
 from lychgate_tools.ui import ExitCode, UserError
 
 ROOT = "TraceRun"
@@ -55,14 +55,15 @@ class _Table(dict[str, int]):
 class _Interned:
     """Events as texts, through tables of answers and views."""
 
-    def __init__(self) -> None:
+    def __init__(self, kind: Kind) -> None:
+        self._kind = kind
         self.events, self.answers, self.views = _Table(), _Table(), _Table()
         self._seen: dict[int, tuple[Seen, int]] = {}
 
     def view(self, seen: Seen) -> int:
         found = self._seen.get(id(seen))
         if found is None or found[0] is not seen:
-            number = self.views.number(render_seen(seen))
+            number = self.views.number(self._kind.view(seen))
             self._seen[id(seen)] = found = (seen, number)
         return found[1]
 
@@ -73,13 +74,6 @@ class _Interned:
         return self.events.number(f"<<{names}, {answer}, {view}, {render(event.how)}>>")
 
 
-def render_seen(seen: Seen) -> str:
-    """What can be seen, as the spec's View gives it: a missing file is <<"-">>."""
-    cells = (f"{name} |-> {render(cells or ())}" if cells is not None else f'{name} |-> <<"-">>'
-             for name, cells in seen.items())  # fmt: skip
-    return f"[{', '.join(cells)}]"
-
-
 @dataclass
 class _Node:
     event: int
@@ -87,9 +81,9 @@ class _Node:
     traces: list[int] = field(default_factory=list)
 
 
-def lay_out(traces: Sequence[Trace]) -> Tree:
+def lay_out(traces: Sequence[Trace], kind: Kind) -> Tree:
     """The tree of all traces."""
-    interned = _Interned()
+    interned = _Interned(kind)
     roots: dict[int, _Node] = {}
     for number, trace in enumerate(traces):
         node = roots.setdefault(interned.view(trace.seen), _Node(0))
@@ -144,18 +138,17 @@ _RUN = """---- MODULE {root} ----
 EXTENDS {extends}, {data}
 VARIABLE cursor
 {definitions}
+{overrides}
 
 Take(e) ==
-  CASE e[6] = "fail" -> Failing(e[1], e[2], e[3])
-    [] e[6] = "short" -> Shortened(e[1], e[2], e[3])
-    [] e[1] = "{told}" -> Told(e[2], e[3], Answers[e[4]]) /\\ UNCHANGED vars
-{arms}
+  CASE {arms}
 
 Step(e) ==
+  /\\ Sane(e[1], Answers[e[4]])
   /\\ Take(e)
   /\\ e[6] = "ok" => Answer(e[1], e[2], e[3], Answers[e[4]]) = Answers[e[4]]
   /\\ Agrees(e[1], e[2], e[3], Answers[e[4]])
-  /\\ View(fs') = IF e[5] = 0 THEN View(fs) ELSE Views[e[5]]
+  /\\ View' = IF e[5] = 0 THEN View ELSE Views[e[5]]
 
 Kids(n) ==
   IF Nodes[n + 1] > 0 THEN {{n + 1}} ELSE IF Nodes[n + 1] = 0 THEN {{}} ELSE Branches[-Nodes[n + 1]]
@@ -164,7 +157,7 @@ RunInit == \\E k \\in 1..Len(Starts) : cursor = Starts[k][1] /\\ {init}(Views[St
 RunNext ==
   \\E n \\in Kids(cursor) :
     /\\ cursor' = n
-    /\\ LET e == Events[Nodes[n]] IN IF e[1] = "End" THEN UNCHANGED vars ELSE Step(e)
+    /\\ LET e == Events[Nodes[n]] IN IF e[1] = "End" THEN UNCHANGED traced ELSE Step(e)
     /\\ Nodes[n + 1] = 0 => PrintT(n)
 """
 
@@ -192,7 +185,7 @@ def sources(
         data=DATA,
         extends=kind.root,
         definitions="\n".join(f"{name} == {value}" for name, value in definitions.items()),
-        told=kind.told,
+        overrides=kind.overrides,
         init=kind.init,
         arms=arms,
     )
@@ -232,21 +225,23 @@ def _tuple(items: Iterable[str]) -> str:
 def arms_of(parsed: Parsed, modules: Mapping[str, str], kind: Kind) -> dict[str, str]:
     """Per action of the spec, the action applied to an event's columns."""
     return {
-        action.name: f"{action.name}{_arguments(action, modules, kind)}"
+        action.name: _applied(action, parameters(action, modules), kind)
         for action in parsed.actions(kind.next)
     }
 
 
-def _arguments(action: Definition, modules: Mapping[str, str], kind: Kind) -> str:
-    names = parameters(action, modules)
-    missing = [name for name in names if name not in kind.parameters]
+def _applied(action: Definition, names: Sequence[str], kind: Kind) -> str:
+    """A parameter that an event says nothing about is any of its values."""
+    missing = [name for name in names if name not in {**kind.parameters, **kind.free}]
     if missing:
         raise UserError(
             f"{action.place}: {action.name} has the parameter {missing[0]}, and a trace of "
             f"{kind.module} has nothing for it",
             ExitCode.SHORT,
         )
-    return f"({', '.join(kind.parameters[name] for name in names)})" if names else ""
+    free = "".join(f"\\E {name} \\in {kind.free[name]} : " for name in names if name in kind.free)
+    given = ", ".join(kind.parameters.get(name, name) for name in names)
+    return f"{free}{action.name}({given})" if names else action.name
 
 
 def parameters(action: Definition, modules: Mapping[str, str]) -> list[str]:
@@ -257,5 +252,8 @@ def parameters(action: Definition, modules: Mapping[str, str]) -> list[str]:
     return [] if found is None or not found[1] else re.findall(r"\w+", found[1])
 
 
-def arms_text(arms: Mapping[str, str]) -> str:
-    return "\n".join(f'    [] e[1] = "{name}" -> {call}' for name, call in arms.items())
+def arms_text(arms: Mapping[str, str], kind: Kind) -> str:
+    """The cases of `Take`: faults and what is no step first."""
+    named = {f'e[1] = "{name}"': call for name, call in arms.items()}
+    cases = {**kind.cases(named), **named}
+    return "\n    [] ".join(f"{condition} -> {call}" for condition, call in cases.items())

@@ -1,4 +1,4 @@
-"""Traces of the dead-task store on real files: several processes, killed now and then.
+"""Traces on real files: several processes, killed now and then.
 
 Every worker is a process of its own with real descriptors and real flocks on the same files. Before
 each step it asks for a turn (`child`), and this controller grants one turn at a time, to a worker
@@ -20,27 +20,32 @@ from typing import IO, Any, TextIO
 
 from lychgate._osfs import OsFs
 
-from lychgate_tools.trace.dead_eyes import DeadEyes, cells_of_lines, reader_of
-from lychgate_tools.trace.fibers import PREFIX, TRIES
 from lychgate_tools.trace.format import Writer
 from lychgate_tools.trace.recorder import Recorder
+from lychgate_tools.trace.subjects import SUBJECTS
+from lychgate_tools.trace.wal_eyes import Labels
 from lychgate_tools.ui import UserError
 
 _KILL_SHARE = 0.01
+_NO_KILL = frozenset(("Call", "Return", "ReadWal", "CopyWal", "CloseWal"))
+"""Steps after which nobody is killed: outside of calls, where the spec of dead tasks has no kill;
+before a first step, where the spec of the WAL has no worker; and between the pieces of one step of
+the spec (`wal_pieces`)."""
 
 
 def record(
-    out: TextIO, seed: int, calls: int, workers: int = 3, records: int = 8, kills: int = 2
+    out: TextIO, seed: int, calls: int, subject: str = "dead", workers: int = 3, kills: int = 2
 ) -> int:
     """Let the workers make `calls` calls each and write the trace; how many steps it has."""
+    what = SUBJECTS[subject]
     source = f"{workers} processes on real files, seed {seed}, {calls} calls each, {kills} kills"
     with tempfile.TemporaryDirectory(prefix="lychgate-trace-") as directory:
-        eyes = DeadEyes(reader_of(directory, PREFIX), cells_of_lines, OsFs().boot)
-        constants = {"MaxTries": TRIES, "CrashModel": False}
-        writer = Writer(out, "DeadTasks", source, constants, eyes.seen())
-        control = _Control(directory, Recorder(writer, eyes), writer, seed, calls, records, kills)
+        labels = Labels()
+        eyes = what.eyes(directory, OsFs().boot, labels)
+        writer = Writer(out, what.module, source, what.constants, eyes.seen())
+        control = _Control(directory, subject, Recorder(writer, eyes), writer, labels, seed)
         try:
-            control.run([f"w{number}" for number in range(1, workers + 1)])
+            control.run([f"w{number}" for number in range(1, workers + 1)], calls, kills)
         finally:
             control.end()
         return control.steps
@@ -52,7 +57,7 @@ class _Worker:
         self.child = child
         self.stdin: IO[str] = child.stdin
         self.stdout: IO[str] = child.stdout
-        self.inside = False  # in a call
+        self.last = "Return"  # its last step
 
     def kill(self) -> None:
         self.child.kill()
@@ -65,53 +70,49 @@ class _Control:
     def __init__(
         self,
         directory: str,
+        subject: str,
         recorder: Recorder,
         writer: Writer,
+        labels: Labels,
         seed: int,
-        calls: int,
-        records: int,
-        kills: int,
     ) -> None:
         self._directory = directory
+        self._subject = subject
         self._recorder = recorder
         self._writer = writer
+        self._labels = labels
         self._chance = Random(seed)
-        self._calls = calls
-        self._records = records
-        self._kills = kills
         self._live: dict[str, _Worker] = {}
         self.steps = 0
 
-    def run(self, names: list[str]) -> None:
+    def run(self, names: list[str], calls: int, kills: int) -> None:
         """Grant turns until every worker has done its calls."""
         for name in names:
-            self._start(name)
+            self._start(name, calls)
         while self._live:
             name = self._chance.choice(sorted(self._live))
             worker = self._live[name]
-            if self._kills and worker.inside and self._chance.random() < _KILL_SHARE:
-                self._kills -= 1
+            if kills and worker.last not in _NO_KILL and self._chance.random() < _KILL_SHARE:
+                kills -= 1
                 worker.kill()
                 self._recorder.world("Kill", name)
                 del self._live[name]
-                self._start(name)
+                self._start(name, calls)
                 continue
             worker.stdin.write("go\n")
             worker.stdin.flush()
             self._hear(name, worker)
 
-    def _start(self, name: str) -> None:
-        seed = self._chance.randrange(1 << 30)
-        numbers = map(str, (seed, self._calls, self._records))
+    def _start(self, name: str, calls: int) -> None:
+        command = [sys.executable, "-m", "lychgate_tools.trace.child", self._directory]
+        command += [self._subject, name, str(self._chance.randrange(1 << 30)), str(calls)]
         child = subprocess.Popen(
-            [sys.executable, "-m", "lychgate_tools.trace.child", self._directory, name, *numbers],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
         self._live[name] = worker = _Worker(child)
         self._hear(name, worker)
-        self._recorder.world("Restart", name)
+        if SUBJECTS[self._subject].restarts:
+            self._recorder.world("Restart", name)
 
     def _hear(self, name: str, worker: _Worker) -> None:
         """Take what a worker says until it waits for its next turn."""
@@ -125,12 +126,31 @@ class _Control:
                 worker.stdout.close()
                 worker.child.wait()
                 return
-            action, who, fiber, args, result, error, seen = message
-            cells = {key: None if value is None else tuple(value) for key, value in seen.items()}
-            worker.inside = action != "Return"
-            self.steps += action not in ("Call", "Return")
-            self._writer.event(action, who, fiber, args, result, error, cells)
+            worker.last = message[0]
+            self.steps += worker.last not in ("Call", "Return")
+            self._write(*message)
         raise UserError(f"worker {name} of the recording ended before its time")
+
+    def _write(
+        self,
+        action: str,
+        worker: str,
+        fiber: str,
+        args: dict[str, Any],
+        result: Any,
+        error: str,
+        seen: dict[str, list[str] | None],
+    ) -> None:
+        """Files by their labels: the workers know them by their names."""
+        label = self._labels.of if self._subject == "wal" else str
+        if "file" in args:
+            args["file"] = label(args["file"])
+        if action == "ListWals" and result is not None:
+            result = [label(name) for name in result]
+        cells = {
+            label(name): None if value is None else tuple(value) for name, value in seen.items()
+        }
+        self._writer.event(action, worker, fiber, args, result, error, cells)
 
     def end(self) -> None:
         """Leave no process behind."""

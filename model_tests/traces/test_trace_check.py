@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import io
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from unittest import mock
@@ -20,8 +19,9 @@ from lychgate_tools.trace import coverage, fibers, processes, simulated
 from lychgate_tools.trace.check import Checker
 from lychgate_tools.trace.command import ALL_FAULTS
 from lychgate_tools.trace.explain import explain
-from lychgate_tools.trace.format import Event, Trace, parse
+from lychgate_tools.trace.format import Trace
 from lychgate_tools.trace.simulated import Plan
+from traces.trace_tampers import altered, dropped, recorded, rejected, renumbered, swapped
 
 
 @pytest.fixture(scope="module")
@@ -30,21 +30,8 @@ def checker() -> Iterator[Checker]:
         yield Checker(locate(), runner)
 
 
-def recorded(record: Callable[[io.StringIO], int], name: str) -> Trace:
-    out = io.StringIO()
-    assert record(out) > 0
-    return parse(name, out.getvalue().splitlines())
-
-
 def simulated_trace(plan: Plan) -> Trace:
     return recorded(partial(simulated.record, plan=plan), f"seed {plan.seed}")
-
-
-def rejected(checker: Checker, traces: list[Trace]) -> list[str]:
-    (batch,) = checker.check(traces)
-    return [
-        trace.name for trace, good in zip(batch.traces, batch.accepted, strict=True) if not good
-    ]
 
 
 # --- the engine's own traces --------------------------------------------------------------------
@@ -65,7 +52,7 @@ def test_traces_of_real_files_are_behaviours(checker: Checker) -> None:
     """D10-D16: fibers of one process under asyncio, and processes that are killed inside calls."""
     traces = [
         recorded(lambda out: fibers.record(out, 1, 8), "fibers"),
-        recorded(lambda out: processes.record(out, 1, 6, kills=2), "processes"),
+        recorded(lambda out: processes.record(out, 1, 6), "processes"),
     ]
     batches = checker.check(traces)
     assert [batch.accepted for batch in batches] == [[True, True]]
@@ -80,55 +67,6 @@ def test_the_specs_invariants_hold_along_a_trace(checker: Checker) -> None:
 
 
 # --- tampered traces ------------------------------------------------------------------------------
-
-
-def renumbered(trace: Trace, name: str, events: list[Event]) -> Trace:
-    return replace(trace, name=name, events=tuple(events))
-
-
-def last_steps(trace: Trace) -> dict[tuple[str, str], int]:
-    """Where each fiber does something for the last time: what is cut off there leaves no gap."""
-    return {(event.worker, event.fiber): place for place, event in enumerate(trace.events)}
-
-
-def dropped(trace: Trace) -> Iterator[Trace]:
-    """Every step of the engine left out, one at a time."""
-    ends = last_steps(trace)
-    for place, event in enumerate(trace.events):
-        if event.action != "Return" and place < ends[event.worker, event.fiber] - 1:
-            events = list(trace.events)
-            del events[place]
-            yield renumbered(trace, f"{place} {event.action} dropped", events)
-
-
-def swapped(trace: Trace) -> Iterator[Trace]:
-    """Every two neighbours of one fiber changed for one another."""
-    for place, (one, two) in enumerate(zip(trace.events, trace.events[1:], strict=False)):
-        same = (one.worker, one.fiber) == (two.worker, two.fiber)
-        if same and one.action != two.action:
-            events = list(trace.events)
-            events[place : place + 2] = [replace(two, seen=one.seen), replace(one, seen=two.seen)]
-            yield renumbered(trace, f"{place} {one.action} swapped", events)
-
-
-def altered(trace: Trace) -> Iterator[Trace]:
-    """Every answer another one, every content that can be seen another one."""
-    for place, event in enumerate(trace.events):
-        changes: list[Event] = []
-        if isinstance(event.result, bool):
-            changes.append(replace(event, result=not event.result))
-        elif isinstance(event.result, int):
-            changes.append(replace(event, result=event.result + 1))
-        elif isinstance(event.result, list) and event.result:
-            changes.append(replace(event, result=event.result[:-1]))
-        if "data" in event.args:
-            changes.append(replace(event, args={"data": event.args["data"][:-1]}))
-        if event.seen["live"]:
-            changes.append(replace(event, seen={**event.seen, "live": event.seen["live"][:-1]}))
-        for change in changes:
-            events = list(trace.events)
-            events[place] = change
-            yield renumbered(trace, f"{place} {event.action} altered", events)
 
 
 def test_every_tampered_trace_is_rejected(checker: Checker) -> None:

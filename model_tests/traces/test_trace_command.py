@@ -77,7 +77,8 @@ def append(path: Path, text: str) -> None:
         (lambda path: append(path, '{"action":7}'), "no event"),
         (lambda path: append(path, '{"action":"Sleep","seen":3}'), "no event"),
         (lambda path: append(path, '{"action":"LockTray"}'), "did you mean LockTry?"),
-        (lambda path: append(path, '{"action":"Sleep","worker":"w 1"}'), "is not a name"),
+        (lambda path: append(path, '{"action":"Kill","worker":"w 1"}'), "is not a name"),
+        (lambda path: append(path, '{"action":"Sleep","worker":"w1"}'), "Sleep needs a fiber"),
     ],
 )
 def test_what_is_no_trace_is_one_line_and_code_4(
