@@ -95,11 +95,12 @@ class Record(NamedTuple):
 
 class Bad(NamedTuple):
     """What stands at `offset` is no record. `foreign`: it is one of a version or type that this
-    engine does not know, so it must not be taken for a torn one."""
+    engine does not know, so it must not be taken for a torn one. `sealed`: its checksum is right."""
 
     offset: int
     what: str
     foreign: bool = False
+    sealed: bool = False
 
 
 class ItemBody(NamedTuple):
@@ -145,7 +146,7 @@ def decode(data: bytes, at: int, place: Place) -> Record | Bad:
     if zero or version != VERSION or crc != _crc(place, header[:_CRC_AT], body):
         return Bad(offset, "the checksum is wrong for these bytes at this place")
     if kind not in _KINDS:
-        return Bad(offset, f"a record of type {kind}, which this engine does not know", True)
+        return Bad(offset, f"a record of type {kind}, which this engine does not know", True, True)
     return Record(_KINDS[kind], sequence, event, body, place, OVERHEAD_BYTES + length)
 
 
@@ -164,14 +165,11 @@ def records(data: bytes, generation: int, segment: int) -> Iterator[Record | Bad
 
 
 def later(data: bytes, after: int, generation: int, segment: int) -> int | None:
-    """The offset of a valid record behind the invalid bytes at `after`: no crash leaves one (L4).
-
-    A bad place to look for is any that begins with the magic, so it costs one pass.
-    """
+    """The offset of a valid record behind the invalid bytes at `after`: no crash leaves one (L4)."""
     at = data.find(MAGIC, after + 1)
     while at >= 0:
         found = decode(data, at, Place(generation, segment, at))
-        if isinstance(found, Record) or found.foreign and found.what.startswith("a record of type"):
+        if isinstance(found, Record) or found.sealed:
             return at
         at = data.find(MAGIC, at + 1)
     return None
