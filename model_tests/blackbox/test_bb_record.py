@@ -21,6 +21,7 @@ from lychgate_conformance.blackbox._record import (
     record,
     snapshot,
 )
+from lychgate_conformance.blackbox._strace import parse
 from lychgate_conformance.lab._image import image_of
 from lychgate_conformance.lab._micro import EntryAdd, Scope, Sync, UnitWrite
 
@@ -177,3 +178,25 @@ def test_files_that_change_without_a_call_make_a_recording_worthless(tmp_path: P
     (world / "a").write_text("not seen")
     with pytest.raises(Unexplained, match="a: 8 bytes, and by its calls nothing"):
         record(read_trace(output), world, image_of({}), [], str(world))
+
+
+def lines_of(pid: int, *calls: tuple[int, int, str]) -> list[str]:
+    """Calls of one strace: entry and end in nanoseconds, and the text up to the result."""
+    return [f"{pid}  0.{begun:09} {text} <0.{end - begun:09}>" for begun, end, text in calls]
+
+
+def test_an_answer_stands_before_what_it_caused(tmp_path: Path) -> None:
+    """The end of a call is noted late on a busy machine, by the strace of another process."""
+    world = tmp_path / "world"
+    world.mkdir()
+    (world / "a").touch()
+    here = "".join(f"\\x{byte:02x}" for byte in bytes(tmp_path / "world" / "a"))
+    pipe = "".join(f"\\x{byte:02x}" for byte in b"pipe:[7]")
+    first = lines_of(1, (10, 900, f'write(1<{pipe}>, "\\x7b\\x0a", 2) = 2'))
+    flags = "O_WRONLY|O_CREAT|O_CLOEXEC, 0600"
+    second = lines_of(2, (50, 60, f'openat(AT_FDCWD, "{here}", {flags}) = 3<{here}>'))
+    events = [*parse(first), *parse(second)]
+    found = record(events, world, image_of({}), ["pipe:[7]"], str(world))
+    assert [type(it).__name__ for it in found.disk.log] == ["Ack", "EntryAdd"]
+    assert [(it.adapter, it.line, it.at) for it in found.spoken] == [(0, b"{", 0)]
+

@@ -13,8 +13,8 @@ Rules of this file
 from __future__ import annotations
 
 import os
+import random
 import shutil
-import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -48,6 +48,8 @@ from lychgate_conformance.lab._models import PORTABLE
 _CALL_LIMIT_S = 60.0
 RECOVERY = "open list pending dead:recovered task:recovered close"
 """What is done on an image whose recovery is recorded."""
+_LOOK_AHEAD = 8
+"""So many times more images than can be judged are built, to choose from."""
 _SEEN_AT = 3
 """Words of a recovery after which both stores have been looked at."""
 
@@ -220,7 +222,7 @@ class Explorer:
         recording, story = recorded.recording, recorded.story
         checker = self.checker(script.frequency, boot)
         parts = groups(recording, story)
-        budget = self.bounds.images_max
+        budget = self.bounds.images_max if depth == 1 else self.bounds.again_max
         for number, (acked, points) in enumerate(parts.items()):
             self._left()  # Inconclusive when the case has no time any more
             self.tally.points += len(points)
@@ -249,16 +251,20 @@ class Explorer:
             raise Inconclusive(str(error)) from error
 
     def _distinct(self, met: Iterator[Met], share: int) -> list[Met]:
-        """The first `share` distinct images."""
+        """So many distinct images: all, or half of them the first ones and half a sample."""
         found: dict[tuple[object, ...], Met] = {}
         for one in met:
-            key = one.image.paths, one.image.contents, one.image.groups
-            if key not in found:
-                if len(found) >= share:
-                    self.tally.partial.add(f"at most {self.bounds.images_max:,} images a script")
-                    break
-                found[key] = one
-        return list(found.values())
+            found.setdefault((one.image.paths, one.image.contents, one.image.groups), one)
+            if len(found) >= _LOOK_AHEAD * share:
+                break
+        images = list(found.values())
+        if len(images) <= share:
+            return images
+        self.tally.partial.add("more images than there is time for, sampled")
+        first = images[: share // 2]
+        rest = range(share // 2, len(images))
+        chosen = sorted(random.Random(self.bounds.seed).sample(rest, share - len(first)))
+        return [*first, *(images[place] for place in chosen)]
 
     def _judge_group(
         self,

@@ -19,7 +19,7 @@ from lychgate_conformance.blackbox._script import Story
 from lychgate_conformance.lab._bounded import bounded_set, kill_set
 from lychgate_conformance.lab._enumerate import Enumerator, read_free
 from lychgate_conformance.lab._family import Family, ImageSet, Limits, family_of
-from lychgate_conformance.lab._image import Content, Image
+from lychgate_conformance.lab._image import Content, Image, image_of
 from lychgate_conformance.lab._micro import Ack, Recorder
 from lychgate_conformance.lab._models import MODELS, Model
 from lychgate_conformance.lab._ordered import read_log
@@ -31,6 +31,8 @@ class Bounds:
 
     images_max: int = 4000
     """Distinct images of one recording, shared out among its words."""
+    again_max: int = 800
+    """The same for a recording of a recovery."""
     family_max: int = 1000
     """Images of one product: beyond it a sample."""
     torn_max: int = 256
@@ -109,6 +111,7 @@ def host_crashes(
     chance = random.Random(bounds.seed)
     seen: set[tuple[object, ...]] = set()
     tried_some = False
+    mapped = any(_is_memory(it.label) for it in recording.disk.nodes.values())
     for point in reversed(points):
         images = enumeration.try_all(recording.disk, point)
         if images is None:
@@ -124,8 +127,11 @@ def host_crashes(
             mark = (family.paths, family.places, tuple(it.contents for it in family.slots))
             if mark not in seen:
                 seen.add(mark)
-                for contents in _chosen(family, bounds, chance, partial):
-                    yield Met(family.image(contents), point)
+                for number, contents in enumerate(_chosen(family, bounds, chance, partial)):
+                    image = family.image(contents)
+                    yield Met(image, point)
+                    if mapped and number == 0 and (zeroed := _with_zeroed_memory(image)):
+                        yield Met(zeroed, point)
 
 
 def kills(
@@ -142,6 +148,25 @@ def kills(
             family = _without_memory(family)
             for contents in _chosen(family, torn, chance, partial):
                 yield Met(family.image(contents), point)
+
+
+def _is_memory(label: str) -> bool:
+    return label.rpartition("#")[0].endswith(SHARED_MEMORY)
+
+
+def _with_zeroed_memory(image: Image) -> Image | None:
+    """The image with SQLite's shared memory beside each WAL, all zeros: its other legal state."""
+    logs = [path for path in image.paths if path.endswith("-wal")]
+    if not logs:
+        return None
+    contents = dict(zip(image.paths, image.contents, strict=True))
+    for path in logs:
+        contents[path.removesuffix("-wal") + SHARED_MEMORY] = bytes(_MEMORY_BYTES)
+    return image_of(contents)
+
+
+_MEMORY_BYTES = 32768
+"""One region of SQLite's shared memory."""
 
 
 def _without_memory(family: Family) -> Family:

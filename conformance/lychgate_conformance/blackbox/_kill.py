@@ -14,7 +14,8 @@ from __future__ import annotations
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -60,13 +61,15 @@ class Attached:
 
     def end(self) -> None:
         """Wait for its end, which is that of what it traces; let go of what still lives."""
+        assert self._process.stderr is not None
+        if self._process.stderr.closed:
+            return
         try:
-            self._process.wait(timeout=0.001 if self._process.poll() is not None else 5.0)
+            self._process.wait(timeout=5.0)
         except subprocess.TimeoutExpired:
             self._process.terminate()
             self._process.wait()
-        if self._process.stderr is not None:
-            self._process.stderr.close()
+        self._process.stderr.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +108,7 @@ class Killer:
     def points(self, script: Script) -> list[Place]:
         """Every call on the store that changes something, by a run without a kill."""
         world = self._world()
-        host = self._pool.take()
-        try:
-            attached = self._attach(host, world, sorted(MUTATING), ())
+        with self._attached(world, sorted(MUTATING), ()) as (host, attached):
             self._run(host, script, world)
             host.exit(self._left())
             attached.end()
@@ -118,8 +119,6 @@ class Killer:
                     counts[event.pid, event.name] += 1
                     if event.worked and self._touches(event, str(world)):
                         found[Place(event.name, counts[event.pid, event.name])] = None
-        finally:
-            host.end()
         return list(found)
 
     def _touches(self, call: Call, world: str) -> bool:
@@ -131,10 +130,8 @@ class Killer:
         """One run that ends at a call; None when the kill did not happen."""
         begun = time.monotonic()
         world = self._world()
-        host = self._pool.take()
-        try:
-            inject = (f"{at.name}:signal=KILL:when={at.when}",)
-            attached = self._attach(host, world, [at.name], inject)
+        inject = (f"{at.name}:signal=KILL:when={at.when}",)
+        with self._attached(world, [at.name], inject) as (host, attached):
             told = self._run(host, script, world)
             if told[-1].reply is None:
                 host.kill()
@@ -142,8 +139,6 @@ class Killer:
                 host.exit(self._left())  # the call may be one of its end
             attached.end()
             happened = _happened(attached.output, at)
-        finally:
-            host.end()
         self.seconds += time.monotonic() - begun
         if not happened:
             self.missed.append(f"{at.name} {at.when}")
@@ -161,11 +156,22 @@ class Killer:
         world.mkdir()
         return world
 
-    def _attach(
-        self, host: KillableHost, world: Path, calls: Sequence[str], inject: Sequence[str]
-    ) -> Attached:
-        host.ask({"do": "memory"}, self._left())  # it has started, and waits for requests
-        return Attached(host.pid, world.with_suffix(".trace"), calls, inject)
+    @contextmanager
+    def _attached(
+        self, world: Path, calls: Sequence[str], inject: Sequence[str]
+    ) -> Iterator[tuple[KillableHost, Attached]]:
+        """An adapter that has started, and strace on it; neither is left."""
+        host = self._pool.take()
+        try:
+            host.ask({"do": "memory"}, self._left())  # it has started, and waits for requests
+            attached = Attached(host.pid, world.with_suffix(".trace"), calls, inject)
+            try:
+                yield host, attached
+            finally:
+                host.end()
+                attached.end()
+        finally:
+            host.end()
 
     def _run(self, host: KillableHost, script: Script, world: Path) -> list[Told]:
         """The words that were answered, and the one that was not."""

@@ -10,6 +10,7 @@ Rules of this file
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -40,8 +41,19 @@ class PrefixedHost(ProcessHost):
         self._greeted = False
 
 
+class _Group(subprocess.Popen[bytes]):
+    """A process and what it has started: strace would leave its child alone when it is killed."""
+
+    def kill(self) -> None:
+        if self.poll() is None:
+            try:
+                os.killpg(self.pid, signal.SIGKILL)
+            except (ProcessLookupError, PermissionError):  # nobody is left
+                super().kill()
+
+
 def _start(prefix: tuple[str, ...], spec: str, stdin: int, stdout: int, stderr: int) -> Process:
-    return subprocess.Popen(
+    return _Group(
         [*prefix, sys.executable, "-m", "lychgate_conformance._child", spec],
         stdin=stdin,
         stdout=stdout,
