@@ -11,14 +11,21 @@ from lychgate_conformance._verdict import AdapterFault, UsageError
 Factory = Callable[..., object]
 """Called with `path`, `prefix` and `fsync_frequency`; gives a backend, or something to await."""
 
-_BUILT_IN = {"disk": "lychgate:Disk", "nil": "lychgate:Nil"}
+_SQL = "lychgate_conformance.adapters.sql_store"
+_BUILT_IN = {
+    "disk": "lychgate:Disk",
+    "nil": "lychgate:Nil",
+    "sqlite": f"{_SQL}:sqlite",
+    "postgres": f"{_SQL}:postgres",
+}
 
 
 def resolve(spec: str) -> Factory:
     """The factory that a name means. AdapterFault in one line when there is none."""
     module_name, colon, path = _BUILT_IN.get(spec, spec).partition(":")
     if not (module_name and colon and path):
-        raise UsageError(f"no backend named {spec!r}: give disk, nil or package.module:factory")
+        names = ", ".join(_BUILT_IN)
+        raise UsageError(f"no backend named {spec!r}: give {names} or package.module:factory")
     try:
         found: object = import_module(module_name)
         for name in path.split("."):

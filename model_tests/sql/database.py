@@ -91,3 +91,8 @@ def lose_next_answer(worker: Sql, after: bool) -> None:
         return known(error)
 
     driver.failure = failure
+
+
+def make_stale_all(url: str) -> None:
+    """Every worker that is listed was last heard of long ago."""
+    do(url, "UPDATE lychgate_workers SET heartbeat_at = heartbeat_at - 3600.0")

@@ -32,6 +32,8 @@ class Words:
     """After a SELECT: lock these rows, and pass over those that others have locked."""
     claim: str
     """The claim, in one statement (Q5)."""
+    alone: str
+    """Waits until no other transaction changes the dead tasks; may be nothing."""
 
     def spelled(self, statement: str) -> str:
         """The statement in this engine's words."""

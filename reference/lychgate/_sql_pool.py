@@ -147,6 +147,9 @@ class Pool:
                 self._open -= 1
                 self._free.notify()
             if isinstance(error, Exception):
+                failure = self.driver.failure(error)
+                if failure is not None and failure.again:
+                    raise _Unfinished(error) from error
                 raise fault(self.driver, error, step, True) from error
             raise
 

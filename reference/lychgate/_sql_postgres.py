@@ -43,6 +43,10 @@ RETURNING t.id, t.serialized_task, t.codec, t.publish_at, t.due_at, t.claim_coun
     "{now}", _NOW
 )
 
+_ALONE = """
+SELECT pg_advisory_xact_lock(
+  7599365, CAST(CAST(CAST('lychgate_dead_tasks' AS regclass) AS oid) AS integer))"""
+
 _SETTINGS = """
 SELECT set_config('idle_in_transaction_session_timeout', '60000', false),
        set_config('lock_timeout', '30000', false),
@@ -90,7 +94,13 @@ class Postgres:
     """The driver for one database."""
 
     name = "postgres"
-    words = Words(now=_NOW, share=" FOR SHARE", skip=" FOR UPDATE SKIP LOCKED", claim=_CLAIM)
+    words = Words(
+        now=_NOW,
+        share=" FOR SHARE",
+        skip=" FOR UPDATE SKIP LOCKED",
+        claim=_CLAIM,
+        alone=_ALONE,
+    )
 
     def __init__(self, url: str, connect_timeout: int) -> None:
         self._url = url

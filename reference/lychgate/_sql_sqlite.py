@@ -67,7 +67,7 @@ class Sqlite:
     """The driver for one file."""
 
     name = "sqlite"
-    words = Words(now=_NOW, share="", skip="", claim=_CLAIM)
+    words = Words(now=_NOW, share="", skip="", claim=_CLAIM, alone="")
 
     def __init__(self, path: str, resolve: Callable[[str], str]) -> None:
         self._path = resolve(path)  # once: chdir does not move it
@@ -104,10 +104,15 @@ class Sqlite:
             return Failure(code, text, remedy, schema=True, lost=True)
         if text.startswith(("no such table", "no such column")):
             return Failure(code, text, "apply the migrations", schema=True)
+        if code in _AGAIN:
+            return Failure(code, text, "call again", again=True)
         main = "_".join(code.split("_")[:2])
         lost = main in ("SQLITE_IOERR", "SQLITE_NOTADB", "SQLITE_CORRUPT", "SQLITE_READONLY")
         return Failure(code, text, _REMEDIES.get(main, "mend the cause and call again"), lost=lost)
 
+
+_AGAIN = frozenset({"SQLITE_PROTOCOL", "SQLITE_BUSY_RECOVERY", "SQLITE_BUSY_SNAPSHOT"})
+"""Another process recovers the WAL of one that was killed, or is slow at opening it."""
 
 _REMEDIES: Remedies = {
     "SQLITE_BUSY": "another process holds the database for long; end it and call again",

@@ -3,8 +3,8 @@
 Rules of this file
   * The names are those of Sql.tla's actions. Every end of a task is fenced: owner and claim count
     must be those of the token (Q6). A method says what the database found, and decides nothing.
-  * Rows of workers are locked before rows of tasks, and several of a kind in the order of their
-    ids: so nobody waits in a circle.
+  * Rows of workers are locked before rows of tasks, the dead tasks after both, and several of a
+    kind in the order of their ids: so nobody waits in a circle.
   * Statements are portable; what is not is in `Words`.
 """
 
@@ -163,6 +163,10 @@ class Statements:
     def exists(self, db: Connection, key: str) -> bool:
         return bool(db.rows("SELECT 1 FROM lychgate_tasks WHERE id = :id", {"id": key}))
 
+    def is_owned(self, db: Connection, key: str) -> bool:
+        sql = "SELECT 1 FROM lychgate_tasks WHERE id = :id AND owner_id IS NOT NULL"
+        return bool(db.rows(sql, {"id": key}))
+
     # --- dead tasks ---------------------------------------------------------------------------
 
     def bury(self, db: Connection, row: DeadRow, token: Token | None) -> bool:
@@ -172,12 +176,20 @@ class Statements:
         """
         fence = _fence(row.key, token) if token else {"id": row.key}
         where = _FENCE if token else "id = :id AND owner_id IS NULL"
-        gone = db.rows(f"SELECT owner_id, publish_at FROM lychgate_tasks WHERE {where}", fence)
-        if db.change(f"DELETE FROM lychgate_tasks WHERE {where}", fence) == 0:
-            if token or self.exists(db, row.key):
-                return False
-            gone = []
+        gone = db.rows(
+            f"DELETE FROM lychgate_tasks WHERE {where} RETURNING owner_id, publish_at", fence
+        )
+        if not gone and (token or self.is_owned(db, row.key)):
+            return False
         owner, publish = gone[0] if gone else (None, None)
+        self.add_dead(db, row, owner, publish)
+        return True
+
+    def add_dead(
+        self, db: Connection, row: DeadRow, owner: str | None = None, publish: float | None = None
+    ) -> None:
+        """The record alone."""
+        self._alone(db)
         values: dict[str, object] = {
             "id": row.key, "class": row.task_class, "data": row.data, "codec": row.codec,
             "owner": owner, "publish": publish, "attempts": row.attempts,
@@ -185,10 +197,12 @@ class Statements:
             "enqueued": row.enqueued_at,
         }  # fmt: skip
         db.change(self._bury, values)
-        return True
 
-    def is_dead(self, db: Connection, key: str) -> bool:
-        return bool(db.rows("SELECT 1 FROM lychgate_dead_tasks WHERE task_id = :id", {"id": key}))
+    def _alone(self, db: Connection) -> None:
+        """Changes of the dead tasks come one after the other, and so do their numbers: else a page
+        could show a later record before an earlier one, and a removal's count fit no order."""
+        if self._words.alone:
+            db.rows(self._words.alone)
 
     def dead(self, db: Connection, limit: int | None, offset: int) -> list[Row]:
         """A page of dead tasks in the order of their adding."""
@@ -209,14 +223,17 @@ class Statements:
 
     def drop_dead(self, db: Connection, keys: Sequence[str]) -> int:
         """Delete every record of these ids; how many ids had one."""
+        self._alone(db)
         count = 0
         ordered = sorted(set(keys))
         for start in range(0, len(ordered), _MANY):
             names = {f"k{n}": key for n, key in enumerate(ordered[start : start + _MANY])}
             listed = ", ".join(f":{name}" for name in names)
-            where = f"FROM lychgate_dead_tasks WHERE task_id IN ({listed})"
-            count += int(db.rows(f"SELECT count(DISTINCT task_id) {where}", names)[0][0])
-            db.change(f"DELETE {where}", names)
+            gone = db.rows(
+                f"DELETE FROM lychgate_dead_tasks WHERE task_id IN ({listed}) RETURNING task_id",
+                names,
+            )
+            count += len({row[0] for row in gone})
         return count
 
 

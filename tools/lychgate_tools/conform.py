@@ -39,6 +39,7 @@ from lychgate_tools.conform_target import (
     replay_words,
     writable_path,
 )
+from lychgate_tools.sql_server import server_for
 from lychgate_tools.ui import ExitCode, Progress, Subparsers, UserError, add_command, print_json
 
 _SUMMARY = "try which promises a backend keeps, on real files and with real processes"
@@ -90,7 +91,7 @@ def add_parser(subparsers: Subparsers) -> None:
 def run(args: argparse.Namespace) -> int:
     if args.list:
         return listing.run(args)
-    with faults_in_words(args.debug):
+    with faults_in_words(args.debug), server_for(args.backend == ["postgres"]):
         return _conform(args)
 
 

@@ -18,10 +18,13 @@ import signal
 import subprocess
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from lychgate_conformance.adapters.sql_store import SERVER
 from lychgate_tools.ui import ExitCode, UserError
 
 _START_S = 60.0
@@ -70,6 +73,20 @@ def _other_user() -> str | None:
     return None
 
 
+@contextmanager
+def server_for(wanted: bool) -> Iterator[None]:
+    """For `conform postgres`: a server of our own, unless LYCHGATE_SQL_URL names one."""
+    if not wanted or SERVER in os.environ:
+        yield
+        return
+    with PostgresServer() as running:
+        os.environ[SERVER] = running.plain_url
+        try:
+            yield
+        finally:
+            del os.environ[SERVER]
+
+
 class PostgresServer:
     """A server that runs inside a `with` block."""
 
@@ -81,15 +98,15 @@ class PostgresServer:
         assert programs is not None, "`missing` looked for it"
         self._programs = programs
         self._user = _other_user() if os.geteuid() == 0 else None
-        self._directory = Path(tempfile.mkdtemp(prefix="lychgate-pg-"))
+        self.directory = Path(tempfile.mkdtemp(prefix="lychgate-pg-"))
         self._process: subprocess.Popen[bytes] | None = None
         self._schemas = 0
 
     def __enter__(self) -> Self:
         try:
             if self._user is not None:
-                shutil.chown(self._directory, self._user)
-            data = str(self._directory / "data")
+                shutil.chown(self.directory, self._user)
+            data = str(self.directory / "data")
             command = [str(self._programs / "initdb"), "-D", data, "-A", "trust"]
             command += ["-U", "lychgate", "-E", "UTF8", "--no-locale", "--no-sync"]
             done = subprocess.run(
@@ -114,16 +131,16 @@ class PostgresServer:
     def _remove(self) -> None:
         if self._process is not None:
             self.stop(signal.SIGQUIT)
-        shutil.rmtree(self._directory, ignore_errors=True)
+        shutil.rmtree(self.directory, ignore_errors=True)
 
     def start(self) -> None:
         """Start the server, and wait until it answers."""
         assert self._process is None, "it runs already"
-        settings = {**_SETTINGS, "unix_socket_directories": str(self._directory)}
-        command = [str(self._programs / "postgres"), "-D", str(self._directory / "data")]
+        settings = {**_SETTINGS, "unix_socket_directories": str(self.directory)}
+        command = [str(self._programs / "postgres"), "-D", str(self.directory / "data")]
         for name, value in settings.items():
             command += ["-c", f"{name}={value}"]
-        with open(self._directory / "log", "ab") as log:
+        with open(self.directory / "log", "ab") as log:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                 user=self._user, cwd="/", start_new_session=True,
@@ -131,7 +148,7 @@ class PostgresServer:
         deadline = time.monotonic() + _START_S
         while not self._answers():
             if self._process.poll() is not None or time.monotonic() > deadline:
-                text = (self._directory / "log").read_text(errors="replace")
+                text = (self.directory / "log").read_text(errors="replace")
                 raise UserError(f"PostgreSQL did not start: {text.strip()[-300:]}")
             time.sleep(0.05)
 
@@ -159,9 +176,14 @@ class PostgresServer:
     def url(self, schema: str = "public", user: str = "lychgate") -> str:
         """Where to find it; `schema` is where tables are looked for and made."""
         return (
-            f"postgresql://{user}@/postgres?host={self._directory}"
+            f"postgresql://{user}@/postgres?host={self.directory}"
             f"&options=-csearch_path%3D{schema}"
         )
+
+    @property
+    def plain_url(self) -> str:
+        """Where to find it, for who chooses a schema later."""
+        return f"postgresql://lychgate@/postgres?host={self.directory}"
 
     def new_schema(self) -> str:
         """A URL whose tables are nobody else's."""

@@ -1,0 +1,351 @@
+"""Claims, fences, heartbeats and sweeps on every engine: the actions of Sql.tla (Q4-Q7, U7)."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from typing import Any
+
+import pytest
+from sql.conftest import MakeSql
+from sql.database import ask, do, lose_next_answer, make_stale, rows, sweep
+
+from lychgate import ClaimLost, Sql, SqlError
+
+ENDS = {
+    "finish": lambda worker, task_id: worker.remove_task(task_id),
+    "retry": lambda worker, task_id: worker.add_task("again", 9.0, task_id),
+    "bury": lambda worker, task_id: worker.add_dead_task(task_id, "dead", None, "c", 1),
+}
+
+
+def claim_from(make: MakeSql, url: str, **options: Any) -> tuple[Sql, Sql, str]:
+    """A worker that was taken for dead, the one that has its task now, and the task."""
+    slow, quick = make(**options), make(**options)
+    task_id = slow.add_task("task")
+    make_stale(url, slow)
+    sweep(quick)
+    assert [it[0] for it in quick.pending_tasks()] == [task_id]
+    return slow, quick, task_id
+
+
+@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize("rejoined", [False, True])
+def test_a_lost_claim_ends_nothing(make: MakeSql, url: str, end: str, rejoined: bool) -> None:
+    """Q6: finish, retry and bury by a worker that was taken for dead are refused, and show."""
+    slow, quick, task_id = claim_from(make, url)
+    if rejoined:
+        sweep(slow)
+        assert slow.stats()["taken_for_dead"] == 1
+    before = rows(url)
+    with pytest.raises(ClaimLost):
+        ENDS[end](slow, task_id)
+    assert rows(url) == before and slow.list_dead_tasks() == []
+    assert slow.stats()["claims_lost"] == 1
+    ENDS[end](quick, task_id)
+
+
+@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize("ended", ENDS)
+def test_a_late_end_finds_it_ended(make: MakeSql, url: str, end: str, ended: str) -> None:
+    """Q6, Q7: one terminal state; a late retry brings back nothing."""
+    slow, quick, task_id = claim_from(make, url)
+    ENDS[ended](quick, task_id)
+    before = (rows(url), len(quick.list_dead_tasks()))
+    with pytest.raises(ClaimLost):
+        ENDS[end](slow, task_id)
+    assert (rows(url), len(quick.list_dead_tasks())) == before
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_swept_and_not_claimed_yet(make: MakeSql, url: str, end: str) -> None:
+    """Q6: what was taken away and waits is not the old owner's to end."""
+    slow, quick = make(), make()
+    task_id = slow.add_task("task")
+    make_stale(url, slow)
+    sweep(quick)
+    with pytest.raises(ClaimLost):
+        ENDS[end](slow, task_id)
+    assert rows(url) == {task_id: (None, 1)}
+
+
+def test_a_worker_may_claim_its_own_task_again(make: MakeSql, url: str) -> None:
+    """Q6: taken for dead, registered anew, and quicker than the others."""
+    slow, quick = make(), make()
+    task_id = slow.add_task("task")
+    make_stale(url, slow)
+    sweep(quick)
+    sweep(slow)
+    assert [it[0] for it in slow.pending_tasks()] == [task_id]
+    slow.remove_task(task_id)
+    assert rows(url) == {}
+
+
+def test_fresh_workers_keep_their_tasks(make: MakeSql, url: str) -> None:
+    """Q6, Q10: a sweep takes from stale workers only, by the database's clock."""
+    one, other = make(stale_threshold=90.0), make(stale_threshold=90.0)
+    task_id = one.add_task("task")
+    make_stale(url, one, seconds=60.0)
+    other.tick(1e12)  # its own clock is far ahead
+    assert rows(url)[task_id][0] == one._worker.name
+    make_stale(url, one, seconds=60.0)
+    other.tick(2e12)
+    assert rows(url)[task_id][0] is None
+    assert other.stats()["workers_swept"] == 1 and other.stats()["tasks_orphaned"] == 1
+
+
+def test_a_heartbeat_revives_what_is_not_swept(make: MakeSql, url: str) -> None:
+    """Q6: stale and not swept is as good as new."""
+    one, other = make(), make()
+    task_id = one.add_task("task")
+    make_stale(url, one)
+    assert one.tick(1e12) == 1e12 + 30
+    sweep(other)
+    assert rows(url)[task_id][0] == one._worker.name
+
+
+def test_the_callers_clock_may_jump(make: MakeSql) -> None:
+    """Q6: set back or ahead, it makes a heartbeat early, never one that does not come."""
+    worker = make()
+    assert worker.tick(5000.0) == 5030.0 and worker.tick(5029.0) == 5030.0
+    assert worker.tick(5030.0) == 5060.0
+    assert worker.tick(1000.0) == 1030.0, "set back: at once"
+
+
+def test_a_stale_worker_claims_nothing(make: MakeSql, url: str) -> None:
+    """Q6: the claim looks at its own worker's row, whatever the worker thinks."""
+    worker, other = make(), make()
+    other.add_task("due", 1.0)
+    make_stale(url, worker)
+    assert worker._worker._pool.transact(
+        "claim", lambda db: worker._db.claim(db, worker._worker.name, 9, 1)
+    ) == []
+    assert len(other.pending_tasks()) == 1
+
+
+def test_an_unknown_worker_owns_nothing(make: MakeSql, url: str) -> None:
+    """Q4, Q6: an immediate task of a worker that was swept: a fresh name, then it is its own."""
+    slow, quick = make(), make()
+    make_stale(url, slow)
+    sweep(quick)
+    before = slow._worker.name
+    task_id = slow.add_task("task")
+    after = slow._worker.name
+    assert after != before and rows(url) == {task_id: (after, 1)}
+    slow.remove_task(task_id)
+
+
+def test_a_failing_heartbeat_stops_claims(make: MakeSql, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Q6: no claim until a heartbeat succeeds again."""
+    worker = make()
+    worker.add_task("due", 1.0)
+
+    def fails(db: object, me: str) -> bool:
+        raise SqlError("heartbeat", "test", "down", "wait", True)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(worker._db, "beat", fails)
+        with pytest.raises(SqlError):
+            worker.tick(1e12)
+        with pytest.raises(SqlError):
+            worker.pending_tasks()
+    assert len(worker.pending_tasks()) == 1
+
+
+def test_a_graceful_stop_gives_back_at_once(make: MakeSql, url: str) -> None:
+    """Q10, U7: another worker claims it at once, and the stop does not count."""
+    one, other = make(), make()
+    task_id = one.add_task("task")
+    one.close()
+    assert rows(url) == {task_id: (None, 0)}
+    assert ask(url, "SELECT count(*) FROM lychgate_workers") == [(1,)]
+    assert [it[0] for it in other.pending_tasks()] == [task_id]
+
+
+def test_a_start_takes_orphans(make: MakeSql, url: str) -> None:
+    """Q10: the first claim has what a dead worker left."""
+    dead = make()
+    task_id = dead.add_task("task")
+    make_stale(url, dead)
+    assert [it[0] for it in make().pending_tasks()] == [task_id]
+
+
+def test_a_killer_ends_as_a_dead_task(make: MakeSql, url: str) -> None:
+    """U7: claims_max workers in a row vanish with it; the next claim buries it."""
+    task_id = make().add_task({"task": "shop.kill", "attempts": 3}, 1.0)
+    for _ in range(3):
+        victim = make(claims_max=3)
+        assert [it[0] for it in victim.pending_tasks()] == [task_id]
+        make_stale(url, victim)
+    last = make(claims_max=3)
+    assert last.pending_tasks() == [] and rows(url) == {}
+    (dead,) = last.list_dead_tasks()
+    assert (dead.task_class, dead.attempts) == ("shop.kill", 3)
+    assert dead.error_class == "lychgate.WorkerDied" and "3 workers" in dead.error_message
+    assert last.stats()["killers_buried"] == 1
+
+
+def test_the_innocent_are_told_from_the_guilty(make: MakeSql, url: str) -> None:
+    """U7: after two deaths the tasks of a batch are claimed one at a time, fresh ones go on."""
+    make().add_task("killer", 1.0, "k")
+    for n in range(4):
+        make().add_task(n, 2.0 + n, f"t{n}")
+    for _ in range(2):
+        victim = make()
+        assert len(victim.pending_tasks()) == 5
+        make_stale(url, victim)
+    make().add_task("fresh", 9.0, "f")
+    while "k" in rows(url):
+        worker = make()
+        while claimed := worker.pending_tasks():
+            assert len([it for it in claimed if it[0] != "f"]) <= 1
+            if claimed[0][0] == "k":
+                make_stale(url, worker)
+                break
+            for it in claimed:
+                worker.remove_task(it[0])
+    dead = make().list_dead_tasks()
+    assert [it.task_id for it in dead] == ["k"] and set(rows(url)) <= {"f", "t0", "t1", "t2", "t3"}
+
+
+def test_a_run_that_ended_starts_the_count_again(make: MakeSql, url: str) -> None:
+    """U2, U7: a retry says that the worker lived."""
+    worker = make(claims_max=1)
+    task_id = worker.add_task("task")
+    for _ in range(4):
+        worker.add_task("task", 1.0, task_id)
+        assert rows(url) == {task_id: (None, 0)}
+        assert len(worker.pending_tasks()) == 1
+
+
+def test_unreadable_rows(make: MakeSql, url: str) -> None:
+    """Q7, U6: raw bytes and the reason, and the rest of the batch goes on."""
+    worker = make()
+    for n in range(3):
+        worker.add_task(n, 1.0 + n, f"t{n}")
+    do(url, "UPDATE lychgate_tasks SET serialized_task = :d WHERE id = 't1'", d=b"\xff{not json")
+    assert [it[:2] for it in worker.pending_tasks()] == [("t0", 0), ("t2", 2)]
+    (dead,) = worker.list_dead_tasks()
+    assert dead.task_id == "t1" and getattr(dead.context, "data", b"") == b"\xff{not json"
+    assert "decoded" in dead.error_message and set(rows(url)) == {"t0", "t2"}
+    assert worker.stats()["unreadable_buried"] == 1
+
+
+def test_an_unreadable_row_that_cannot_be_buried(
+    make: MakeSql, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Q7: it goes back and is claimed again; its neighbours are not held up."""
+    worker = make()
+    worker.add_task("good", 2.0, "good")
+    worker.add_task("bad", 1.0, "bad")
+    do(url, "UPDATE lychgate_tasks SET serialized_task = :d WHERE id = 'bad'", d=b"\xff")
+
+    def fails(*_: object) -> bool:
+        raise SqlError("bury", "test", "down", "wait", True)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(worker._db, "bury", fails)
+        assert [it[0] for it in worker.pending_tasks()] == ["good"]
+    assert worker.pending_tasks() == [] and len(worker.list_dead_tasks()) == 1
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("end", ENDS)
+def test_an_end_without_an_answer(make: MakeSql, url: str, end: str, after: bool) -> None:
+    """Q6, U3: the connection breaks at the commit: indefinite, and a second try is safe."""
+    worker = make()
+    task_id = worker.add_task("task")
+    lose_next_answer(worker, after)
+    with pytest.raises(SqlError) as failed:
+        ENDS[end](worker, task_id)
+    assert not failed.value.definite
+    if end == "retry" and after:
+        with pytest.raises(ClaimLost):  # it is given back, to whoever is quicker
+            ENDS[end](worker, task_id)
+    else:
+        ENDS[end](worker, task_id)
+    assert len(worker.list_dead_tasks()) == (end == "bury")
+    assert set(rows(url)) == ({task_id} if end == "retry" else set())
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_an_enqueue_without_an_answer(make: MakeSql, url: str, after: bool) -> None:
+    """Q5: the row may be there and this worker's, who does not know: it is given back."""
+    worker = make()
+    worker.sync()
+    lose_next_answer(worker, after)
+    with pytest.raises(SqlError) as failed:
+        worker.add_task("task")
+    assert not failed.value.definite
+    other = make()
+    assert other.pending_tasks() == []
+    worker.tick(1.0)
+    assert len(other.pending_tasks()) == after
+    assert worker.stats().get("reconciled", 0) == after
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_a_claim_without_an_answer(make: MakeSql, url: str, after: bool) -> None:
+    """Q5: the rows may be this worker's, who does not know: given back, and claimed again."""
+    worker = make()
+    for n in range(5):
+        worker.add_task(n, 1.0)
+    held = worker.add_task("held")
+    lose_next_answer(worker, after)
+    with pytest.raises(SqlError):
+        worker.pending_tasks()
+    assert len(worker.pending_tasks()) == 5
+    assert rows(url)[held] == (worker._worker.name, 1), "what it knows it keeps"
+
+
+def test_claims_at_once_are_disjoint(make: MakeSql) -> None:
+    """Q5, Q8, Q10: threads of several workers; every task claimed once, nobody sees BUSY."""
+    producer = make()
+    for n in range(200):
+        producer.add_task(n, 1.0 + n % 7)
+    workers = [make(batch_size=7) for _ in range(4)]
+    seen: list[str] = []
+
+    def work(worker: Sql) -> None:
+        while batch := worker.pending_tasks():
+            seen.extend(it[0] for it in batch)
+            for it in batch[::2]:
+                worker.remove_task(it[0])
+
+    threads = [threading.Thread(target=work, args=(it,)) for it in workers for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(seen) == 200 and set(Counter(seen).values()) == {1}
+
+
+def test_threads_share_one_worker(make: MakeSql, url: str) -> None:
+    """Q8: adding, finishing, burying and reconciling at once; the pool bounds the connections."""
+    worker = make(pool_size=3)
+    errors: list[BaseException] = []
+
+    def work(number: int) -> None:
+        try:
+            for n in range(15):
+                task_id = worker.add_task([number, n])
+                if n % 3 == 0:
+                    worker._worker._unsure = True
+                    worker.tick(time.time())
+                elif n % 3 == 1:
+                    worker.add_dead_task(task_id, n, None, "c", 1)
+                    worker.remove_task(task_id)
+                else:
+                    worker.remove_task(task_id)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors and worker.stats()["connections"] <= 3
+    assert {owner for owner, _ in rows(url).values()} == {worker._worker.name}
+    assert len(rows(url)) == 30 and len(worker.list_dead_tasks()) == 30

@@ -1,0 +1,40 @@
+"""The conformance suite on both engines: the cases that found faults here, and one of each kind."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from lychgate_tools.cli import main
+from lychgate_tools.sql_server import PostgresServer
+
+CASES = (
+    "L0-ADD-005", "L0-PEND-003", "L0-DEAD-022", "L0-SEQ-003", "L0-TEXT-004", "L0-THR-004",
+    "L1-FORK-001", "L1-KILL-009", "L1-KILL-011", "L1-OPEN-008", "L1-RACE-003", "L1-RACE-009",
+    "L1-THR-005",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("backend", ["sqlite", "postgres"])
+def test_cases(
+    backend: str,
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """D2, D13, D17, D26, D31, Q1: what is acknowledged is there, whoever is killed."""
+    if backend == "postgres":
+        server: PostgresServer = request.getfixturevalue("server")
+        monkeypatch.setenv("LYCHGATE_SQL_URL", server.plain_url)
+    listed = json.loads(_said(capsys, "conform", "--list", "--json"))
+    known = {case["id"] for case in listed["cases"]}
+    wanted = [word for case in CASES if case in known for word in ("--case", case)]
+    assert len(wanted) >= 20, "cases keep their ids"
+    code = main(["conform", backend, *wanted])
+    assert code == 0, capsys.readouterr().out
+
+
+def _said(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    assert main(list(words)) == 0
+    return capsys.readouterr().out

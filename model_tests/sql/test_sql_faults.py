@@ -1,0 +1,308 @@
+"""What goes wrong around a database: a typed error with a remedy, nothing lost (Q3, F2, F3)."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+from sql.conftest import MakeSql
+from sql.database import ask, do
+
+from lychgate import ConfigError, LychgateError, Refused, SchemaError, Sql, SqlError
+from lychgate._sql_options import driver_of
+from lychgate._sql_schema import VERSION, apply, statements, status
+from lychgate_tools.cli import main
+from lychgate_tools.sql_server import PostgresServer
+
+
+def test_no_tables(bare_url: str) -> None:
+    """Q3: the error names the command; opening makes nothing."""
+    with pytest.raises(SchemaError, match="lychgate sql apply"):
+        Sql(bare_url)
+    assert status(driver_of(bare_url, str)) == 0
+
+
+def test_the_migration(bare_url: str) -> None:
+    """Q3: applied, and applied again; a version that is not ours is refused on both sides."""
+    driver = driver_of(bare_url, str)
+    assert apply(driver) == (0, VERSION) and apply(driver) == (VERSION, VERSION)
+    Sql(bare_url).close()
+    do(bare_url, "UPDATE lychgate_schema SET version = 99")
+    with pytest.raises(SchemaError, match="upgrade lychgate"):
+        Sql(bare_url)
+    with pytest.raises(SchemaError, match="upgrade lychgate"):
+        apply(driver)
+    do(bare_url, "UPDATE lychgate_schema SET version = 0")
+    with pytest.raises(SchemaError, match="lychgate sql apply"):
+        Sql(bare_url)
+    do(bare_url, "DELETE FROM lychgate_schema")
+    with pytest.raises(SchemaError, match="0 rows"):
+        Sql(bare_url)
+
+
+def test_migrations_at_once(bare_url: str) -> None:
+    """Q3: several deployments that apply at once do so once."""
+    found: list[object] = []
+
+    def work() -> None:
+        try:
+            found.append(apply(driver_of(bare_url, str))[0])
+        except LychgateError as error:
+            found.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(map(str, found)) == ["0", "1", "1", "1"]
+
+
+def test_the_command(
+    bare_url: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Q3: print, status and apply, their exit codes, and no password on the screen."""
+    assert main(["sql", "status", bare_url]) == 1
+    monkeypatch.setenv("LYCHGATE_SQL_URL", bare_url)
+    assert main(["sql", "apply"]) == 0 and main(["sql", "apply", "--json"]) == 0
+    assert main(["sql", "status"]) == 0
+    engine = driver_of(bare_url, str).name
+    capsys.readouterr()
+    assert main(["sql", "print", "--engine", engine]) == 0
+    assert capsys.readouterr().out == "".join(f"{it};\n" for it in statements(engine))
+    do(bare_url, "UPDATE lychgate_schema SET version = 99")
+    assert main(["sql", "status"]) == 1 and main(["sql", "apply"]) == 1
+    assert main(["sql", "print", "--since", "7"]) == 4
+    assert main(["sql", "status", "mysql://x"]) == 4
+    monkeypatch.delenv("LYCHGATE_SQL_URL")
+    assert main(["sql", "apply"]) == 4
+    assert main(["sql", "status", "postgresql://me:secret@/x?host=/nowhere"]) in (3, 4)
+    captured = capsys.readouterr()
+    assert "secret" not in captured.out + captured.err
+
+
+def test_no_ddl_is_run_by_the_backend(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Q3: everything but the migration is SELECT, INSERT, UPDATE, DELETE and settings."""
+    driver = driver_of(url, str)
+    connection = driver.connect()
+    connection.close()
+    connection_type = type(connection)
+    said: list[str] = []
+    for name in ("rows", "change"):
+        inner = getattr(connection_type, name)
+
+        def note(
+            self: object, statement: str, values: object = None, *, inner: object = inner
+        ) -> object:
+            said.append(statement.split()[0].upper())
+            return inner(self, statement, values or {})  # type: ignore[operator]  # the method
+
+        monkeypatch.setattr(connection_type, name, note)
+    with Sql(url) as worker:
+        worker.add_task("t", 1.0, "t")
+        worker.pending_tasks()
+        worker.add_dead_task("t", 1, None, "", 1)
+        worker.remove_dead_tasks(["t"])
+        worker.tick(1e12)
+    assert set(said) <= {"SELECT", "INSERT", "UPDATE", "DELETE", "WITH"}
+
+
+def test_a_role_without_ddl(server: PostgresServer) -> None:
+    """Q3: DML rights are enough for all but the migration."""
+    url = server.new_schema()
+    schema = url.rpartition("%3D")[2]
+    apply(driver_of(url, str))
+    do(url, f"CREATE ROLE worker_{schema} LOGIN")
+    app = server.url(schema, f"worker_{schema}")
+    do(url, f"GRANT USAGE ON SCHEMA {schema} TO worker_{schema}")
+    with pytest.raises(SqlError, match="grant this role"):
+        Sql(app)
+    for table in ("schema", "workers", "tasks", "dead_tasks"):
+        do(
+            url,
+            f"GRANT SELECT, INSERT, UPDATE, DELETE ON lychgate_{table} TO worker_{schema}",
+        )
+    with Sql(app) as worker:
+        worker.add_task("t", 1.0, "t")
+        assert len(worker.pending_tasks()) == 1
+        worker.add_dead_task("t", 1, None, "", 1)
+        assert worker.remove_dead_tasks(["t"]) == 1
+    with pytest.raises(SqlError, match="grant this role"):
+        do_as_migration(app)
+
+
+def do_as_migration(url: str) -> None:
+    """Apply where the version is behind."""
+    do(url, "UPDATE lychgate_schema SET version = 0")
+    apply(driver_of(url, str))
+
+
+def test_unreachable(tmp_path: Path) -> None:
+    """F2: no server there: definite, and the message says where it was looked for."""
+    pytest.importorskip("psycopg")
+    with pytest.raises(SqlError) as failed:
+        Sql(f"postgresql://me:secret@/shop?host={tmp_path}")
+    assert failed.value.definite and "secret" not in str(failed.value)
+    assert "postgresql:///shop" in str(failed.value)
+
+
+def test_a_server_that_crashes(own_server: PostgresServer) -> None:
+    """Q10, F2: errors while it is away, nothing lost, no connection leaked."""
+    url = own_server.new_schema()
+    apply(driver_of(url, str))
+    with Sql(url) as worker:
+        ids = {worker.add_task(n, 1.0 + n) for n in range(20)}
+        claimed = worker.pending_tasks()
+        worker.remove_task(claimed[0][0])
+        own_server.stop()
+        for _ in range(20):
+            with pytest.raises(SqlError) as failed:
+                worker.add_task("lost")
+            assert failed.value.definite
+        assert worker.stats()["connections"] <= 1
+        own_server.start()
+        worker.remove_task(claimed[1][0])
+        own_server.restart_immediately()
+        worker.remove_task(claimed[2][0])  # on a connection that died in the pool
+        left = ids - {it[0] for it in claimed[:3]}
+        assert {row[0] for row in ask(url, "SELECT id FROM lychgate_tasks")} == left
+        assert worker.pending_tasks() == []
+
+
+def test_a_server_that_crashes_under_load(own_server: PostgresServer) -> None:
+    """Q10: threads that add and finish meanwhile: what was acknowledged is there, once."""
+    url = own_server.new_schema()
+    apply(driver_of(url, str))
+    worker = Sql(url, pool_size=4)
+    added: list[str] = []
+    finished: list[str] = []
+    unsure: list[str] = []
+    stop = threading.Event()
+
+    def work(name: int) -> None:
+        n = 0
+        while not stop.is_set():
+            n += 1
+            task_id = f"{name}-{n}"
+            try:
+                worker.add_task(n, 3e9, task_id)
+                added.append(task_id)
+                if n % 2:
+                    worker.remove_task(task_id)
+                    finished.append(task_id)
+            except SqlError as error:
+                if not error.definite:
+                    unsure.append(task_id)
+            except LychgateError as error:
+                raise AssertionError(task_id) from error
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for _ in range(2):
+        own_server.restart_immediately()
+    stop.set()
+    for thread in threads:
+        thread.join()
+    there = {row[0] for row in ask(url, "SELECT id FROM lychgate_tasks")}
+    assert added and set(added) - set(finished) - set(unsure) <= there
+    assert not set(finished) & there
+    assert there <= set(added) | set(unsure)
+    worker.close()
+
+
+def test_a_frozen_session_is_ended(server: PostgresServer) -> None:
+    """Q6: the server does not wait for ever for a worker that stands idle in a transaction."""
+    connection = driver_of(server.url(), str).connect()
+    found = connection.rows(
+        "SELECT current_setting('idle_in_transaction_session_timeout'), "
+        "current_setting('synchronous_commit')"
+    )
+    connection.close()
+    assert found == [("1min", "on")]
+
+
+# --- SQLite's own troubles ----------------------------------------------------------------------
+
+
+def test_no_database_is_made_by_opening(tmp_path: Path) -> None:
+    """Q3: a slip in the path makes no empty database."""
+    with pytest.raises(SchemaError, match="lychgate sql apply"):
+        Sql(f"sqlite:///{tmp_path}/other.db")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_things_in_place_of_a_database(tmp_path: Path) -> None:
+    """F3: a directory, a text file, a missing directory."""
+    (tmp_path / "text").write_text("no database\n" * 100)
+    for name, kind in (("", SchemaError), ("text", SqlError), ("gone/x.db", SchemaError)):
+        with pytest.raises(kind):
+            Sql(f"sqlite:///{tmp_path}/{name}")
+        with pytest.raises(SqlError):
+            apply(driver_of(f"sqlite:///{tmp_path}/{name}", str))
+
+
+def test_a_full_disk(sqlite_url: str) -> None:
+    """F2: the task is refused, what was there stays, and a later call works."""
+    with Sql(sqlite_url) as worker:
+        kept = worker.add_task("kept")
+        (connection,) = worker._pool._idle
+        pages = connection.rows("PRAGMA page_count")[0][0]
+        connection.rows(f"PRAGMA max_page_count = {pages + 2}")
+        with pytest.raises(SqlError, match="free space") as failed:
+            worker.add_task("x" * 100_000)
+        assert failed.value.definite
+        connection.rows("PRAGMA max_page_count = 1000000")
+        worker.add_task("x" * 100_000)
+        worker.remove_task(kept)
+
+
+def test_a_locked_database(sqlite_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """F2, Q10: a writer that never ends: a time-out that says so; readers go on."""
+    monkeypatch.setattr("lychgate._sql_sqlite.BUSY_MS", 50)
+    with Sql(sqlite_url) as worker:
+        holder = driver_of(sqlite_url, str).connect()
+        holder.begin(True)
+        with pytest.raises(SqlError, match="another process holds") as failed:
+            worker.add_task("task")
+        assert failed.value.definite and worker.list_dead_tasks() == []
+        holder.rollback()
+        worker.add_task("task")
+        holder.close()
+
+
+def test_a_payload_beyond_the_limit(sqlite_url: str) -> None:
+    """D25: 128 MiB is the limit, and it is said before anything is written."""
+    with Sql(sqlite_url) as worker:
+        with pytest.raises(Refused, match="limit"):
+            worker.add_task("x" * (128 * 2**20))
+        assert ask(sqlite_url, "SELECT count(*) FROM lychgate_tasks") == [(0,)]
+
+
+def test_a_driver_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Q1: the message says what to install."""
+
+    def import_module(name: str) -> None:
+        raise ImportError("No module named 'psycopg'")
+
+    monkeypatch.setattr("lychgate._sql_options.import_module", import_module)
+    with pytest.raises(ConfigError, match="pip install"):
+        Sql("postgresql://host/name")
+
+
+def test_the_pool_is_bounded(make: MakeSql) -> None:
+    """Q8: who waits too long for a connection is told; errors give theirs back."""
+    worker = make(pool_size=2)
+    pool = worker._pool
+    pool._wait = 0.05
+    taken = [pool._take("test")[0], pool._take("test")[0]]
+    with pytest.raises(SqlError, match="pool_size"):
+        worker.add_task("task")
+    for connection in taken:
+        pool._give(connection, True)
+    for _ in range(5):
+        with pytest.raises(ZeroDivisionError):
+            pool.transact("test", lambda db: 1 // 0)
+    assert worker.stats()["connections"] == 2
+    worker.add_task("task")
