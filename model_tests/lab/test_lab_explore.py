@@ -113,7 +113,7 @@ def test_every_fault_of_an_add_and_a_task() -> None:
     workload = parse_workload("clean;0;add:a,task:t,list")
     explorer = Explorer(Target())
     faults = list(faults_of(Target(), workload))
-    explorer.explore(workload, faults)
+    explorer.explore(workload, [None, *faults])
     assert len(faults) > 200
     assert not explorer.totals.findings, [str(f.plan) for f in explorer.totals.findings]
 

@@ -11,6 +11,7 @@ Rules of this file
     equal when every object's history, every worker's history and the oracle's are.
   * An image set is enumerated once for each set of object histories, recovery is run once for each
     image content, and every distinct outcome is judged for every state.
+  * A run that waits for its fault is the run without one, which was judged before it.
   * What a bound cuts is counted and named in `Totals.partial`.
 """
 
@@ -136,7 +137,10 @@ class Explorer:
     # --- workloads --------------------------------------------------------------------------------
 
     def explore(self, workload: Workload, faults: Iterable[Fault | None] = (None,)) -> None:
-        """One workload. The first finding of each kind is kept."""
+        """One workload. The first finding of each kind is kept.
+
+        `None` comes first among the faults: up to its strike, a run with one is the run without.
+        """
         self.totals.workloads += 1
         start = find_start(workload.start)
         with self.target.constants():
@@ -189,7 +193,8 @@ class Explorer:
             run = self._start(plan, image, oracle.clone(), depth)
             try:
                 for choices in self._follow(run, prefix, seen):
-                    self._judge(plan, run, choices, base, depth)
+                    if not run.workers[0].fs.awaits_fault:  # else it is a state of the run without the fault
+                        self._judge(plan, run, choices, base, depth)
                     todo.extend(map(bytes, self._alternatives(run, choices)))
                 run.check_end()
             except Violation as found:

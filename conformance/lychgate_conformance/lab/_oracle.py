@@ -18,7 +18,7 @@ Rules of this file
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 Record = tuple[str, int]
 """Task id and serial."""
@@ -45,6 +45,21 @@ class Change:
     beside: bool = False
     """A task written by a worker that may not own what was there under its id: anything goes."""
 
+    def copy(self) -> Change:
+        """The same, three times as fast as `dataclasses.replace`: a run makes millions of them."""
+        return Change(
+            self.start,
+            self.end,
+            self.status,
+            self.serial,
+            self.worker,
+            self.clock,
+            self.removes,
+            self.durable,
+            self.handoff,
+            self.beside,
+        )
+
 
 class Oracle:
     """The state of one run. `clone` before going on in two directions."""
@@ -65,9 +80,9 @@ class Oracle:
     def clone(self) -> Oracle:
         other = Oracle((), (), self.frequency)
         other.time = self.time
-        other.adds = {record: replace(change) for record, change in self.adds.items()}
-        other.removals = {k: [replace(c) for c in found] for k, found in self.removals.items()}
-        other.tasks = {k: [replace(c) for c in found] for k, found in self.tasks.items()}
+        other.adds = {record: change.copy() for record, change in self.adds.items()}
+        other.removals = {k: [c.copy() for c in found] for k, found in self.removals.items()}
+        other.tasks = {k: [c.copy() for c in found] for k, found in self.tasks.items()}
         other.gone = set(self.gone)
         other.moved = dict(self.moved)
         return other

@@ -68,6 +68,11 @@ class SimFs:
         """The call that the fault has struck, empty as long as it has not."""
         return self._struck
 
+    @property
+    def awaits_fault(self) -> bool:
+        """Whether a fault was injected and has not struck yet."""
+        return self._fault is not None and not self._struck
+
     def kill(self) -> None:
         """SIGKILL: descriptors are closed, locks are freed, and nothing else happens."""
         self.end()
