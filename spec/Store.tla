@@ -19,7 +19,10 @@
 (*              and a new inode holds nothing old                          *)
 (*   AppendRecord  with OpenData, ReadTail and TruncateTail: a torn tail   *)
 (*              is cut by whoever appends next (DeadTasks checks that)     *)
-(*   Take       a start with its claims and merges (Wal checks those)      *)
+(*   Take       a start with its claims and merges (Wal checks those); its  *)
+(*              republishing is that of the next change (DeadTasks checks  *)
+(*              it as `prepare`): a start that finds the lock taken skips  *)
+(*              it, as all do here                                         *)
 (*   reading    list and find change nothing                               *)
 (*                                                                         *)
 (* The live file is the set of its records: order and copies do not matter *)
@@ -153,12 +156,14 @@ RunFails(p, i) ==
   /\ UNCHANGED <<wal, up, dlq, promises, budgets>>
 
 \* Retry of a dead task: the successor is written, made durable, and only then the old one removed.
+\* It is scheduled at once: whoever runs it meanwhile runs it once.
 AppendSuccessor(p, i) ==
   LET new == Next0(i)
   IN  /\ Idle(p) /\ i[2] < Retries /\ i \in live /\ new \notin used
       /\ used' = used \cup {new} /\ Shown(new) /\ at' = [at EXCEPT ![new] = p[1]]
+      /\ Keep(p[1], new)
       /\ Goto(p, "sync") /\ cur' = [cur EXCEPT ![p] = i]
-      /\ UNCHANGED <<up, ready, dlq, promises, budgets>>
+      /\ UNCHANGED <<up, dlq, promises, budgets>>
 
 FsyncSuccessor(p) ==
   /\ pc[p] = "sync"
@@ -184,9 +189,8 @@ LockTry(p) ==
 TimesOut(p) ==
   /\ pc[p] \in {"add", "drop"} /\ holder \notin {Nobody, p} /\ timeouts < TimeoutMax
   /\ timeouts' = timeouts + 1
-  /\ IF pc[p] = "drop" THEN Keep(p[1], Next0(cur[p])) ELSE UNCHANGED ready
   /\ Rest(p)
-  /\ UNCHANGED <<wal, up, dlq, promises, kills, crashes, fails>>
+  /\ UNCHANGED <<wal, up, ready, dlq, promises, kills, crashes, fails>>
 
 \* The copy is whole and durable, and takes the live file's place.
 RenameStaging(p) ==
@@ -224,9 +228,9 @@ Unlock(p) ==
   /\ IF pc[p] = "add.Unlock"
      THEN /\ owed' = owed \cup {cur[p]}
           /\ jobs' = (jobs \cup {Job(cur[p])}) \ over
-          /\ Goto(p, "remove") /\ UNCHANGED <<cur, ready>>
-     ELSE Keep(p[1], Next0(cur[p])) /\ Rest(p) /\ UNCHANGED <<owed, jobs>>
-  /\ UNCHANGED <<wal, up, live, inode, former, over, budgets>>
+          /\ Goto(p, "remove") /\ UNCHANGED cur
+     ELSE Rest(p) /\ UNCHANGED <<owed, jobs>>
+  /\ UNCHANGED <<wal, up, ready, live, inode, former, over, budgets>>
 
 \* Any step under the lock fails: the mark stays, the lock goes, the caller gets an error.  What an
 \* append or a rename has done may show or not; a failed fsync may have made durable what it likes
@@ -236,10 +240,8 @@ StoreFails(p) ==
   /\ Inside(p) /\ pc[p] \notin {"add.Unlock", "drop.Unlock"} /\ fails < FailMax
   /\ fails' = fails + 1
   /\ holder' = Nobody
-  /\ IF pc[p] \in {"drop.RenameStaging", "drop.FsyncDir"}
-     THEN Keep(p[1], Next0(cur[p])) ELSE UNCHANGED ready
   /\ Rest(p)
-  /\ UNCHANGED <<wal, up, marked, live, inode, former, promises, kills, crashes, timeouts>>
+  /\ UNCHANGED <<wal, up, ready, marked, live, inode, former, promises, kills, crashes, timeouts>>
 
 -----------------------------------------------------------------------------
 (***************************************************************************)

@@ -32,7 +32,7 @@ from lychgate_tools.tlc.cfg import constant
 from lychgate_tools.tlc.values import ModelValue
 from lychgate_tools.walk.beside import Steps, View, changed, compare_views
 from lychgate_tools.walk.graph import Graph
-from lychgate_tools.walk.queue_worker import NOW, QueueWorker, Running, Shelf
+from lychgate_tools.walk.queue_worker import NOW, QueueWorker, Running, Shelf, take_first
 from lychgate_tools.walk.tour import Mismatch
 
 _EFFECTS = {
@@ -165,7 +165,7 @@ class QueueWorld:
             worker.fibers[p] = loading
             return
         if action == "Count":
-            item = worker.take(_text(i))
+            item = take_first(worker.core, _text(i))
             if item is None:
                 raise Mismatch(f"no fiber of {p[0]} may take {_text(i)}")
             worker.begin(p, flow.attempt(worker.core, item), item.task_id)

@@ -22,12 +22,12 @@ from lychgate._records import DeadTask
 from lychgate._task import Registry
 
 NOW = 1_700_000_000.0
-_ABILITIES = Abilities(
+ABILITIES = Abilities(
     tick=True, sync=True, stats=False, close=False, claims=False, claim_interval=0.0
 )
 
 
-class _Clock(SystemClock):
+class StillClock(SystemClock):
     """Time stands still: a task that is due later is one that no fiber has taken yet."""
 
     def now(self) -> float:
@@ -38,6 +38,17 @@ def successor(task_id: str) -> str:
     """The id that the next retry of a dead task gets; a job's first is `name/0`."""
     job, _, number = task_id.partition("/")
     return f"{job}/{int(number) + 1}"
+
+
+def take_first(core: Core, task_id: str) -> Item | None:
+    """What a queue takes, were this task the first of those that wait."""
+    ready, suspects, item = core._ready, core._suspects, core._items[task_id]
+    core._ready = deque(i for i in ready if i is item)
+    core._suspects = deque(i for i in suspects if i is item)
+    taken = core.take()
+    core._ready = deque(i for i in ready if i is not item)
+    core._suspects = deque(i for i in suspects if i is not item)
+    return taken
 
 
 @dataclass
@@ -113,7 +124,7 @@ class QueueWorker:
         self.w = w
         self.shelf = shelf
         nothing = Wakeups(lambda: None, lambda: None, lambda: None)
-        self.core = Core(_ABILITIES, registry, limits, _Clock(), threading.RLock(), nothing)
+        self.core = Core(ABILITIES, registry, limits, StillClock(), threading.RLock(), nothing)
         self.core.taking = True
         self.fibers: dict[object, Running] = {}
         self.loading: Running | None = None  # gives up what took too many workers with it
@@ -156,17 +167,6 @@ class QueueWorker:
         finally:
             if effect.method in CHANGES:
                 self.core.touched()
-
-    def take(self, task_id: str) -> Item | None:
-        """What `take` gives where this task is the first of those that wait."""
-        core, ready, suspects = self.core, self.core._ready, self.core._suspects
-        item = core._items[task_id]
-        core._ready = deque(i for i in ready if i is item)
-        core._suspects = deque(i for i in suspects if i is item)
-        taken = core.take()
-        core._ready = deque(i for i in ready if i is not item)
-        core._suspects = deque(i for i in suspects if i is not item)
-        return taken
 
     def waiting(self) -> frozenset[str]:
         """Tasks in memory that no fiber has in hand, those included that a start will give up."""

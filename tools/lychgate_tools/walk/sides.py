@@ -14,7 +14,7 @@ from unittest import mock
 from lychgate import _lock
 from lychgate_tools.manifest import Model
 from lychgate_tools.tlc import cfg
-from lychgate_tools.walk import ids, queue, store, wal
+from lychgate_tools.walk import composed, ids, queue, store, wal
 from lychgate_tools.walk.graph import Graph
 from lychgate_tools.walk.tour import Side
 
@@ -24,12 +24,14 @@ SIDES: dict[str, Callable[[Graph, str], Side]] = {
     "Wal": wal.Side,
     "WalIds": ids.Side,
     "Queue": queue.Side,
+    "Store": composed.Side,
 }
 """The engine's side, by root module; called with the graph and the text of the model file."""
 
+_TRIES = 2  # attempts on a lock where the model does not count them
+
 _WITHOUT_ENGINE = {
     "BackendSpec": "a promise without steps of its own: Queue and Store refine it",
-    "Store": "merges steps that the walks of Wal, DeadTasks and Queue take one by one",
 }
 
 
@@ -65,10 +67,9 @@ def plain(root: str, config: str) -> tuple[str, str]:
 @contextmanager
 def constants(config: str) -> Iterator[None]:
     """The engine with the model's constants, the cap of the retry loop (D14), and without a log."""
-    tries = cfg.constant(config, "MaxTries")
+    tries = int(cfg.constant(config, "MaxTries") or _TRIES)
     with ExitStack() as stack:
-        if tries:
-            stack.enter_context(mock.patch.object(_lock, "LOCK_ATTEMPTS_MAX", int(tries)))
+        stack.enter_context(mock.patch.object(_lock, "LOCK_ATTEMPTS_MAX", tries))
         log = logging.getLogger("lychgate.queue")
         stack.enter_context(mock.patch.object(log, "disabled", True))
         yield

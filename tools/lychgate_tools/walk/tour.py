@@ -117,7 +117,8 @@ def _said(error: Exception) -> str:
     if isinstance(error, Mismatch):
         return str(error)
     where = traceback.extract_tb(error.__traceback__)[-1]
-    return f"{type(error).__name__} in {where.name}, line {where.lineno} of {where.filename}: {error}"
+    name = type(error).__name__
+    return f"{name} in {where.name}, line {where.lineno} of {where.filename}: {error}"
 
 
 def _follow(
