@@ -18,7 +18,7 @@ from lychgate import Disk, _ops
 from lychgate._fs import Fs
 from lychgate._op import Op
 from lychgate_conformance.lab.__main__ import main
-from lychgate_conformance.lab._campaign import PARTS, Order, Part, run_part
+from lychgate_conformance.lab._campaign import PARTS, Part, Search, run_part
 from lychgate_conformance.lab._disk import Machine
 from lychgate_conformance.lab._enumerate import image_set
 from lychgate_conformance.lab._explore import Bounds, Explorer, Finding
@@ -75,7 +75,7 @@ def test_the_first_workloads_of_every_part(part: Part) -> None:
     ) or part.knob == "+1"
     result = run_part(
         replace(part, bounds=replace(part.bounds, preemptions=0)),
-        Order(),
+        Search(),
         1e9,
         length_max=sum(part.shapes[0]),
         workloads_max=1 if many else FEW,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import time
 
-from lychgate_conformance.lab._campaign import PARTS, Order, Part, PartResult, find_part, run_parts
+from lychgate_conformance.lab._campaign import PARTS, Part, PartResult, Search, find_part, run_parts
 from lychgate_conformance.lab._explore import Bounds, Finding
 from lychgate_conformance.lab._models import KNOBS, MODELS, find_model
 from lychgate_conformance.lab._summary import fields, line, smaller, tell
@@ -90,16 +90,20 @@ def run(args: argparse.Namespace) -> int:
             share = min(0.99, (time.monotonic() - began) / args.budget)
             progress.update(done, result.part.name, share)
 
-        order = Order(model, args.seed, distinct=set() if args.distinct else None, watch=watch)
-        for result in run_parts(parts, order, args.budget):
-            results.append(result)
-            if result.totals.findings:
-                progress.message(f"{result.part.name}: looking for the smallest run")
-                smaller(result, _target(result.part))
-            if not args.json:
-                progress.clear()
-                print(line(result), flush=True)
-    return _report(args, results, len(parts))
+        search = Search(model, args.seed, distinct=set() if args.distinct else None, watch=watch)
+        try:
+            for result in run_parts(parts, search, args.budget):
+                results.append(result)
+                if result.totals.findings and not result.interrupted:
+                    progress.message(f"{result.part.name}: looking for the smallest run")
+                    smaller(result, _target(result.part))
+                if not args.json:
+                    progress.clear()
+                    print(line(result), flush=True)
+        except KeyboardInterrupt:  # between two parts, or while a run is being made smaller
+            return _report(args, results, len(parts), True)
+    interrupted = any(result.interrupted for result in results)
+    return _report(args, results, len(parts), interrupted)
 
 
 def _parts(args: argparse.Namespace) -> list[Part]:
@@ -120,11 +124,12 @@ def _target(part: Part) -> Target:
     return Target(part.lock_attempts, part.rotate_bytes)
 
 
-def _report(args: argparse.Namespace, results: list[PartResult], planned: int) -> int:
+def _report(
+    args: argparse.Namespace, results: list[PartResult], planned: int, interrupted: bool
+) -> int:
     found: list[tuple[Finding, Part]] = [
         (finding, result.part) for result in results for finding in result.totals.findings
     ]
-    interrupted = any(result.interrupted for result in results)
     totals = {
         name: sum(getattr(result.totals, name) for result in results)
         for name in ("workloads", "runs", "states", "images", "distinct", "recoveries")

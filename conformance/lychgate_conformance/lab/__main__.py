@@ -16,7 +16,7 @@ import json
 import sys
 from dataclasses import replace
 
-from lychgate_conformance.lab._campaign import PARTS, Order, Part, PartResult, find_part, run_parts
+from lychgate_conformance.lab._campaign import PARTS, Part, PartResult, Search, find_part, run_parts
 from lychgate_conformance.lab._explore import Bounds, Explorer
 from lychgate_conformance.lab._faults import Fault
 from lychgate_conformance.lab._hunt import ENGINE, target_named
@@ -75,9 +75,9 @@ def _parser() -> argparse.ArgumentParser:
 def _explore(options: argparse.Namespace) -> int:
     parts = [find_part(name) for name in options.part] if options.part else list(PARTS)
     distinct: set[int] | None = set() if options.distinct else None
-    order = Order(find_model(options.model), options.seed, distinct=distinct)
+    search = Search(find_model(options.model), options.seed, distinct=distinct)
     results: list[PartResult] = []
-    for result in run_parts(parts, order, options.budget):
+    for result in run_parts(parts, search, options.budget):
         results.append(result)
         target = Target(result.part.lock_attempts, result.part.rotate_bytes)
         smaller(result, target)

@@ -193,7 +193,7 @@ class PartResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class Search:
     """How parts are to be explored."""
 
     model: Model = PORTABLE
@@ -208,17 +208,17 @@ class Order:
 
 def run_part(
     part: Part,
-    order: Order,
+    search: Search,
     seconds: float,
     *,
     length_max: int | None = None,
     workloads_max: int | None = None,
 ) -> PartResult:
     """Explore one part until it is done, out of time, interrupted, or at what it looks for."""
-    target = order.make_target(part.lock_attempts, part.rotate_bytes)
+    target = search.make_target(part.lock_attempts, part.rotate_bytes)
     bounds = replace(part.bounds, seconds=seconds)
-    model = find_model(order.model.name + part.knob)
-    explorer = Explorer(target, model, bounds, order.distinct)
+    model = find_model(search.model.name + part.knob)
+    explorer = Explorer(target, model, bounds, search.distinct)
     result = PartResult(part, totals=explorer.totals)
     began = time.monotonic()
     try:
@@ -227,14 +227,14 @@ def run_part(
                 break
             workloads = list(part.workloads(length))
             result.planned[length] = len(workloads)
-            random.Random(order.seed).shuffle(workloads)
+            random.Random(search.seed).shuffle(workloads)
             for number, workload in enumerate(workloads[:workloads_max]):
                 explorer.explore(workload, _faults(part, target, workload))
                 if explorer.is_over:
                     break
                 result.finished[length] = number + 1
                 result.seconds = time.monotonic() - began
-                order.watch(result)
+                search.watch(result)
     except KeyboardInterrupt:
         result.interrupted = True
         explorer.totals.partial["interrupted"] += 1
@@ -249,12 +249,12 @@ def _faults(part: Part, target: Target, workload: Workload) -> list[Fault | None
     return found
 
 
-def run_parts(parts: Sequence[Part], order: Order, seconds: float) -> Iterator[PartResult]:
+def run_parts(parts: Sequence[Part], search: Search, seconds: float) -> Iterator[PartResult]:
     """Explore parts one after another; what one of them leaves of its time goes to the others."""
     deadline = time.monotonic() + seconds
     for number, part in enumerate(parts):
         left = max(0.0, deadline - time.monotonic())
-        result = run_part(part, order, left / (len(parts) - number))
+        result = run_part(part, search, left / (len(parts) - number))
         yield result
         if result.interrupted:
             return

@@ -193,7 +193,7 @@ class Explorer:
             run = self._start(plan, image, oracle.clone(), depth)
             try:
                 for choices in self._follow(run, prefix, seen):
-                    if not run.workers[0].fs.awaits_fault:  # else it is a state of the run without the fault
+                    if not run.workers[0].fs.awaits_fault:  # else the run without it was here
                         self._judge(plan, run, choices, base, depth)
                     todo.extend(map(bytes, self._alternatives(run, choices)))
                 run.check_end()

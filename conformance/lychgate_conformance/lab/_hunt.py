@@ -11,11 +11,10 @@ must survive the same runs (`control`).
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 
-from lychgate_conformance.lab._campaign import PARTS, Order, Part, find_part, run_part
+from lychgate_conformance.lab._campaign import PARTS, Part, Search, find_part, run_part
 from lychgate_conformance.lab._explore import ANY, Explorer, Finding
 from lychgate_conformance.lab._faults import Fault
 from lychgate_conformance.lab._models import PORTABLE, find_model
@@ -41,7 +40,7 @@ MUTANTS: tuple[Mutant, ...] = (
 
 ENGINE = Target.name
 
-_SHRINK_S = 20.0
+_SHRINK_S = 6.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,10 +132,10 @@ def free(mutant: Mutant, seconds: float, seed: int = 1) -> Kill:
     """All parts in order, each with its share of the seconds, until one shows the mutant."""
     began = time.monotonic()
     images = runs = 0
-    order = Order(seed=seed, make_target=partial(MutantTarget, mutant))
+    search = Search(seed=seed, make_target=partial(MutantTarget, mutant))
     for part in PARTS:
         searched = replace(part, bounds=replace(part.bounds, stop_at=ANY))
-        totals = run_part(searched, order, seconds / len(PARTS)).totals
+        totals = run_part(searched, search, seconds / len(PARTS)).totals
         images, runs = images + totals.images, runs + totals.runs
         if totals.findings:
             spent = time.monotonic() - began
@@ -152,11 +151,3 @@ def shrunk(kill: Kill, seconds: float = _SHRINK_S) -> Kill:
     focus = frozenset(kill.mutant.focus if kill.led else ())
     bounds = replace(part.bounds, seconds=seconds, focus=focus)
     return replace(kill, finding=shrink(kill.finding, target_of(kill.mutant, part), bounds))
-
-
-def hunt(
-    mutants: Iterator[Mutant] | tuple[Mutant, ...], *, search: float = 0.0, seed: int = 1
-) -> Iterator[Kill]:
-    """Each mutant led, or, with seconds to `search`, free and without a hint."""
-    for mutant in mutants:
-        yield free(mutant, search, seed) if search else led(mutant)
