@@ -153,7 +153,8 @@ def _cases(report: Report) -> list[str]:
 def _row(result: Result) -> str:
     mark, tone = _MARKS[result.verdict]
     word = "known failure" if result.known else result.verdict.value
-    found = [f"<div>{_text(result.message)}</div>"] if result.message else []
+    tag = "pre" if "\n" in result.message else "div"
+    found = [f"<{tag}>{_text(result.message)}</{tag}>"] if result.message else []
     if result.known:
         found.append(f"<div>expected: {_text(result.expected)}</div>")
     if result.stderr:

@@ -261,7 +261,7 @@ def _trouble(result: Result, debug: bool) -> list[str]:
     word = "KNOWN FAIL" if result.known else result.verdict.value.upper()
     lines = [
         f"{word}  {result.case.id}  {result.case.title}  [{', '.join(result.case.requires)}]",
-        f"  {result.message}",
+        *(f"  {line}" for line in result.message.splitlines() or [""]),
         *([f"  expected: {result.expected}"] if result.known else []),
         *(f"  stderr | {ascii(it)[1:-1][:300]}" for it in result.stderr.splitlines()[-3:]),
         f"  {replay(result)}",

@@ -29,9 +29,9 @@ from lychgate_conformance.lab._ordered import read_log
 class Bounds:
     """Where exploration stops being complete."""
 
-    images_max: int = 4000
+    images_max: int = 3000
     """Distinct images of one recording, shared out among its words."""
-    again_max: int = 800
+    again_max: int = 500
     """The same for a recording of a recovery."""
     family_max: int = 1000
     """Images of one product: beyond it a sample."""
