@@ -270,6 +270,15 @@ _BY_HAND = [
         },
     ),
     Litmus(
+        "truncate-stretch",
+        "f=5000a",
+        "truncate f 1000; truncate f 5000",
+        {m: "f=5000a | f=1000a | f=1000a+4000. | f=1000a+3096.+904a" for m in (EXT4, XFS)}
+        | {BTRFS: "f=5000a | f=1000a | f=1000a+4000. | f=4096a+904."},
+        {EXT4: "f=1000a | f=1000a+3096.+904a | f=1000a+4000. | f=5000a"}
+        | {BTRFS: "f=1000a | f=1000a+4000. | f=5000a | f=4096a+904."},
+    ),
+    Litmus(
         "move-fsyncdir-target",
         "d f=1a",
         "rename f d/g; fsyncdir d",
@@ -305,7 +314,6 @@ truncate-to-zero-rewrite | f=1000a | truncate f 0; append f 100b
 truncate-to-zero-rewrite-fsync | f=1000a | truncate f 0; append f 100b; fsync f
 truncate-at-edge | f=8192a | truncate f 4096
 truncate-fsync | f=9000a | truncate f 4000; fsync f
-truncate-stretch | f=5000a | truncate f 1000; truncate f 5000
 tail-repair-one-fsync | f=1300a | truncate f 1000; append f 100b; fsync f
 tail-repair-two-fsyncs | f=1300a | truncate f 1000; fsync f; append f 100b; fsync f
 tail-repair-larger | f=1300a | truncate f 1000; append f 500b

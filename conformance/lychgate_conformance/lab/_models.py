@@ -103,6 +103,7 @@ MODELS: dict[str, Model] = {
             Order.OBJECT,
             Data.BEFORE_SIZE,
             growth_in_floats=True,
+            zero_before_cut=False,  # measured: a stretch after it shows the old tail again
             cut_is_whole=True,
             split_cross_rename=True,
             replace_flushes=True,
