@@ -11,7 +11,12 @@ from lychgate_conformance import Options, Report, Verdict, all_cases, run
 from lychgate_conformance._target import load_command
 
 QUIET = (Verdict.PASS, Verdict.NOT_CLAIMED)
-SLOW = ("L0-ROT", "L0-TEXT-008", "L0-TEXT-009", "L0-DEAD-018", "L0-ADD-003", "L0-DEAD-025")
+SLOW = (
+    *("L0-ROT", "L0-TEXT-008", "L0-TEXT-009", "L0-DEAD-018", "L0-ADD-003", "L0-DEAD-025"),
+    *("L0-REM-006", "L0-FILE-005", "L0-FILE-006", "L0-TEXT-010", "L1-KILL-004", "L1-KILL-006"),
+    *("L1-KILL-009", "L1-KILL-010", "L1-KILL-011", "L1-OPEN-008", "L1-RACE-002", "L1-RACE-003"),
+    *("L1-RACE-004", "L1-RACE-009", "L1-THR"),
+)
 """Large or long cases: one language is enough."""
 
 
@@ -28,15 +33,17 @@ def test_example_keeps_its_claims(language: str, level: int, tmp_path: Path) -> 
     report = run(load_command(adapter(language, tmp_path)), Options(case_ids=ids))
     assert trouble(report) == []
     passed = sum(it.verdict is Verdict.PASS for it in report.results)
-    assert passed >= (50 if level == 0 else 15)
+    assert passed >= (50 if level == 0 else 12)
 
 
-@pytest.mark.parametrize("language", ["c", "node"])
-def test_example_is_killed_at_every_call(language: str, tmp_path: Path) -> None:
-    """W3, W8, D17: level 2, with one process or two where the language can lock."""
-    report = run(load_command(adapter(language, tmp_path)), Options(levels=(2,)))
+CRASHES = ("L2-CUT-001", "L2-CUT-006", "L3-DLQ-001", "L3-INIT-001", "L3-TWO-001", "L3-WAL-001")
+
+
+def test_example_survives_kills_and_host_crashes(tmp_path: Path) -> None:
+    """D9, D11, D17, D22, D28, D31, D32: levels 2 and 3, in C; the others write the same lines."""
+    report = run(load_command(adapter("c", tmp_path)), Options(case_ids=CRASHES))
     assert trouble(report) == []
-    assert sum(it.verdict is Verdict.PASS for it in report.results) >= 7
+    assert all(it.verdict is Verdict.PASS for it in report.results)
 
 
 DISK = ("survives_host_crash=yes", "uses_path=yes", "disk_layout=yes", "multi_thread=yes")

@@ -6,9 +6,9 @@
     ruby_adapter.rb     … in Ruby
     c_adapter.c         … in C: cc -O2 -o c_adapter c_adapter.c
 
-They are there to be read and copied, and use nothing of this package. Each log is one JSON line per
-change, fsynced before the answer; what is left of a line after a kill is cut off before the next.
-They never shrink their log and make no promise about host crashes.
+They are there to be read and copied, and use nothing of this package. Each log is one line per
+change, with a CRC in front, fsynced before the answer; what a crash left of a line is cut off or
+skipped. They never shrink their log.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
 /* An adapter and a store in one: cc -O2 -o c_adapter c_adapter.c
  *
- * The store is one append-only log, `{prefix}log`, locked with flock by every call and fsynced before
- * the answer. What a kill left of a line is cut off by the next call. It never shrinks.
+ * The store is one append-only log, `{prefix}log`, locked with flock by every call and fsynced
+ * before the answer. What a crash left of a line is cut off by the next call, or skipped for its
+ * CRC. It never shrinks.
  *
  * Values are kept as the text that came in: the suite writes the same value in the same way every
  * time, in ASCII without raw control characters, so texts are compared as bytes and a log line is
- * JSON texts with tabs between them:
- *     A id task publish_at     R id     D id record     X id id ...
+ * JSON texts with tabs between them, after their CRC:
+ *     CRC A id task publish_at     CRC R id     CRC D id record     CRC X id id ...
  */
 
 #define _GNU_SOURCE
@@ -34,7 +35,8 @@ static void *grow(void *old, size_t size) {
 }
 
 static void put(Buffer *b, const char *at, size_t size) {
-    if (b->size + size + 1 > b->room) b->at = grow(b->at, b->room = 2 * (b->size + size + 64));
+    size_t needed = b->size + size + 1;
+    if (needed > b->room) b->at = grow(b->at, b->room = 2 * needed);
     memcpy(b->at + b->size, at, size);
     b->at[b->size += size] = 0;
 }
@@ -43,7 +45,7 @@ static void put_text(Buffer *b, Text t) { put(b, t.at, t.size); }
 static void put_word(Buffer *b, const char *word) { put(b, word, strlen(word)); }
 
 static int same(Text a, Text b) { return a.size == b.size && !memcmp(a.at, b.at, a.size); }
-static int is(Text a, const char *word) { return a.size == strlen(word) && !memcmp(a.at, word, a.size); }
+static int is(Text a, const char *word) { return same(a, (Text){word, strlen(word)}); }
 
 static Text copy(Text t) {
     char *new = grow(NULL, t.size + 1);
@@ -51,7 +53,7 @@ static Text copy(Text t) {
     return (Text){new, t.size};
 }
 
-/* --- JSON: where a value ends, and the members of an object or array --------------------------- */
+/* --- JSON: where a value ends, and the members of an object or array ------------------------- */
 
 static const char *end_of(const char *at) {
     int depth = 0;
@@ -117,7 +119,9 @@ static char *plain(Text t) {
     return out;
 }
 
-/* --- the store --------------------------------------------------------------------------------- */
+/* --- the store ------------------------------------------------------------------------------- */
+
+enum { SUM = 9 }; /* eight digits and a blank before every line */
 
 typedef struct { Text id, body, publish_at; } Record;
 typedef struct { Record *at; size_t size; } List;
@@ -133,8 +137,8 @@ static int drop(List *list, Text id) {
     size_t kept = 0;
     for (size_t n = 0; n < list->size; n++) {
         Record r = list->at[n];
-        if (same(r.id, id)) { free((char *)r.id.at); free((char *)r.body.at); free((char *)r.publish_at.at); }
-        else list->at[kept++] = r;
+        if (!same(r.id, id)) { list->at[kept++] = r; continue; }
+        free((char *)r.id.at), free((char *)r.body.at), free((char *)r.publish_at.at);
     }
     int found = kept < list->size;
     list->size = kept;
@@ -163,6 +167,23 @@ static void apply(Store *s, char *line) {
     if (*line == 'X') for (at = line + 2; *at != '\n';) drop(&s->dead, field(&at));
 }
 
+static unsigned crc32(const char *at, size_t size) {
+    unsigned crc = ~0u;
+    for (; size--; at++) {
+        crc ^= (unsigned char)*at;
+        for (int bit = 0; bit < 8; bit++) crc = crc >> 1 ^ (crc & 1 ? 0xEDB88320 : 0);
+    }
+    return ~crc;
+}
+
+/* Whether a line is whole: a crash of the host may leave any part of it as zeros or old bytes. */
+static int sound(const char *line, size_t size) {
+    char wanted[10];
+    if (size < SUM) return 0;
+    sprintf(wanted, "%08x ", crc32(line + SUM, size - SUM));
+    return !memcmp(line, wanted, SUM);
+}
+
 /* Reads what was written since; 0 when a system call failed. */
 static int catch_up(Store *s) {
     struct stat status;
@@ -178,37 +199,59 @@ static int catch_up(Store *s) {
     char *last = memrchr(bytes, '\n', size);
     size_t whole = last ? last + 1 - bytes : 0; /* somebody was killed in the middle of the rest */
     int well = whole == size || !ftruncate(s->fd, s->seen + whole);
-    for (char *line = bytes; line < bytes + whole; line = strchr(line, '\n') + 1) apply(s, line);
+    for (char *line = bytes, *end; line < bytes + whole; line = end + 1) {
+        end = memchr(line, '\n', bytes + whole - line);
+        if (sound(line, end - line)) apply(s, line + SUM);
+    }
     s->seen += whole;
     free(bytes);
     return well;
 }
 
-static int append(Store *s, Buffer *line) {
-    put(line, "\n", 1);
-    for (size_t at = 0; at < line->size;) {
-        ssize_t put_now = write(s->fd, line->at + at, line->size - at);
-        if (put_now < 0) return 0;
-        at += put_now;
+static int append(Store *s, Buffer *change) {
+    Buffer line = {0};
+    char sum[10];
+    sprintf(sum, "%08x ", crc32(change->at, change->size));
+    put(&line, sum, SUM), put(&line, change->at, change->size), put(&line, "\n", 1);
+    size_t at = 0;
+    for (ssize_t now; at < line.size; at += now)
+        if ((now = write(s->fd, line.at + at, line.size - at)) < 0) break;
+    int well = at == line.size && !fsync(s->fd);
+    if (well) {
+        s->seen += line.size;
+        apply(s, line.at + SUM);
     }
-    if (fsync(s->fd)) return 0;
-    s->seen += line->size;
-    apply(s, line->at);
-    return 1;
+    free(line.at);
+    return well;
 }
 
+static int sync_directory(const char *path) {
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int well = fd >= 0 && !fsync(fd);
+    if (fd >= 0) close(fd);
+    return well;
+}
+
+/* Every directory that is made, and durable in the one around it. */
 static int make_directories(char *path) {
-    for (char *at = path + 1;; at++) {
+    for (char *at = path + 1, *above = path;; at++) {
         char was = *at;
         if (was && was != '/') continue;
         *at = 0;
-        int made = mkdir(path, 0777) == 0 || errno == EEXIST;
+        int made = mkdir(path, 0777) == 0, well = made || errno == EEXIST;
+        if (made) {
+            char slash = above[1];
+            above[1] = 0;
+            well = sync_directory(above == path && *path != '/' ? "." : path);
+            above[1] = slash;
+        }
         *at = was;
-        if (!made || !was) return made;
+        if (!well || !was) return well;
+        above = at;
     }
 }
 
-/* --- the verbs: each writes its `ok` and gives 1, or sets errno or `refusal` and gives 0 -------- */
+/* --- the verbs: each writes its `ok` and gives 1, or sets errno or `refusal` and gives 0 ------ */
 
 static Store stores[64]; /* number 0: free */
 static const char *refusal, *refusal_code;
@@ -228,11 +271,12 @@ static int open_store(Store *s, long wanted, Text request) {
     char *path = plain(member(request, "path"));
     char *prefix = plain(member(member(request, "options"), "prefix"));
     if (!s) return refuse("bad_option", "64 stores are open");
-    if (!path || !prefix || strchr(prefix, '/')) return refuse("bad_option", "a prefix begins a file name");
+    if (!path || !prefix || strchr(prefix, '/'))
+        return refuse("bad_option", "a prefix is the start of a file name");
     char *name;
     if (!make_directories(path) || asprintf(&name, "%s/%slog", path, prefix) < 0) return 0;
     int fd = open(name, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
-    if (fd < 0) return 0;
+    if (fd < 0 || !sync_directory(path)) return 0;
     *s = (Store){.number = wanted, .fd = fd};
     free(name), free(path), free(prefix);
     return 1;
@@ -293,7 +337,8 @@ static int add_dead_task(Store *s, Text request, Buffer *line, Buffer *out) {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     char times[80];
-    sprintf(times, "\"failed_at\":%lld.%09ld,\"enqueued_at\":null}", (long long)now.tv_sec, now.tv_nsec);
+    sprintf(times, "\"failed_at\":%lld.%09ld,\"enqueued_at\":null}",
+            (long long)now.tv_sec, now.tv_nsec);
     put_word(line, "D\t"), put_text(line, member(request, "task_id")), put_word(line, "\t{");
     for (int n = 0; n < 4; n++) {
         put_word(line, "\""), put_word(line, names[n]), put_word(line, "\":");
@@ -343,7 +388,8 @@ static int call(Store *s, Text verb, Text request, Buffer *out) {
         list_dead(s, out, number(member(request, "offset")), most);
     } else if (is(verb, "\"find_dead_task\"")) {
         Text found = {"null", 4};
-        for (size_t n = 0; n < s->dead.size; n++) if (same(s->dead.at[n].id, id)) found = s->dead.at[n].body;
+        for (size_t n = 0; n < s->dead.size; n++)
+            if (same(s->dead.at[n].id, id)) found = s->dead.at[n].body;
         put_text(out, found);
     } else if (is(verb, "\"remove_dead_tasks\"")) well = remove_dead_tasks(s, request, &line, out);
     else if (is(verb, "\"sync\"")) put_word(out, "null"); /* every change is durable by now */
@@ -366,7 +412,9 @@ static int answer(Text request, Buffer *out) {
     Text verb = member(request, "do");
     if (is(verb, "\"hello\"")) {
         put_word(out, "{\"protocol\":1,\"name\":\"c log\",\"claims\":{\"pending_scope\":\"all\",");
-        put_word(out, "\"fsync_policy\":\"always\",\"uses_path\":true,\"reclaims_space\":false},");
+        put_word(out, "\"survives_host_crash\":true,");
+        put_word(out, "\"fsync_policy\":\"always\",");
+        put_word(out, "\"uses_path\":true,\"reclaims_space\":false},");
         put_word(out, "\"capabilities\":");
         put_word(out, "[\"sync\",\"chdir\",\"times\",\"crash_check\"]}");
         return 1;
@@ -392,7 +440,7 @@ static int answer(Text request, Buffer *out) {
     return well;
 }
 
-/* --- lines ------------------------------------------------------------------------------------- */
+/* --- lines ------------------------------------------------------------------------------------ */
 
 static long long now(void) {
     struct timespec t;
@@ -408,14 +456,15 @@ int main(void) {
         Buffer out = {0};
         long long begun = now();
         refusal = NULL;
-        int well = answer(request, &out);
+        int well = answer(request, &out), why = errno;
         printf("{\"id\":%ld,", number(member(request, "id")));
         if (well) printf("\"ok\":%s", out.at);
         else if (refusal)
-            printf("\"error\":{\"code\":\"%s\",\"message\":\"%s\",\"definite\":true}", refusal_code, refusal);
+            printf("\"error\":{\"code\":\"%s\",\"message\":\"%s\",\"definite\":true}",
+                   refusal_code, refusal);
         else
-            printf("\"error\":{\"code\":\"storage\",\"message\":\"%s\",\"definite\":false,\"errno\":%d}",
-                   strerror(errno), errno);
+            printf("\"error\":{\"code\":\"storage\",\"message\":\"%s\","
+                   "\"definite\":false,\"errno\":%d}", strerror(why), why);
         printf(",\"t\":[%lld,%lld]}\n", begun, now());
         fflush(stdout);
         free(out.at);

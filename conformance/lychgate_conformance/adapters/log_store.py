@@ -1,5 +1,9 @@
-"""A store in eighty lines: one append-only log, locked, replayed and fsynced by every change."""
+"""A small store: one append-only log, locked, replayed and fsynced by every change.
 
+A line is the CRC of a change and the change as JSON. A crash of the host may leave any part of a
+line that was never acknowledged, as zeros or as old bytes: the CRC tells, and a tail without its
+newline is cut off. Directories that are made, and the log's name, are fsynced where they stand.
+"""
 from __future__ import annotations
 
 import fcntl
@@ -8,6 +12,7 @@ import os
 import secrets
 import threading
 import time
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,11 +23,20 @@ def _private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
 
+def _sync_directory(path: Path) -> None:
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
 class LogStore:
     """The seven methods over a file `{prefix}log`; any number of threads and processes."""
 
     claims: ClassVar[Mapping[str, object]] = {
         "pending_scope": "all",
+        "survives_host_crash": True,
         "fsync_policy": "always",
         "uses_path": True,
         "reclaims_space": False,
@@ -33,8 +47,11 @@ class LogStore:
         if "/" in prefix or "\0" in prefix:
             raise ValueError("a prefix is the start of a file name")
         directory = Path(path).absolute()
+        missing = [it for it in (directory, *directory.parents) if not it.exists()]
         directory.mkdir(parents=True, exist_ok=True)
         self._file = open(directory / f"{prefix}log", "a+b", buffering=0, opener=_private)
+        for place in (directory, *(it.parent for it in missing)):
+            _sync_directory(place)
         self._seen = 0
         self._tasks: dict[str, tuple[Any, float | None]] = {}
         self._dead: list[dict[str, Any]] = []
@@ -57,12 +74,15 @@ class LogStore:
         whole = new[: new.rfind(b"\n") + 1]  # somebody was killed in the middle of the rest
         if len(whole) < len(new):
             self._file.truncate(self._seen + len(whole))
-        for line in whole.splitlines():
-            self._apply(json.loads(line))
+        for line in whole.split(b"\n")[:-1]:
+            crc, _, change = line.partition(b" ")
+            if crc == b"%08x" % zlib.crc32(change):
+                self._apply(json.loads(change))
         self._seen += len(whole)
 
     def _append(self, change: list[Any]) -> None:
-        line = json.dumps(change, allow_nan=False).encode("ascii") + b"\n"
+        said = json.dumps(change, allow_nan=False).encode("ascii")
+        line = b"%08x %b\n" % (zlib.crc32(said), said)
         view = memoryview(line)
         while view:
             view = view[self._file.write(view) :]

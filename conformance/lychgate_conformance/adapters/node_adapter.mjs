@@ -1,8 +1,9 @@
 // `node node_adapter.mjs`: an adapter and a store in one, without any package.
 //
-// The store is one append-only log, `{prefix}log`: a JSON line per change, fsynced before the
-// answer. What a kill left of a line is cut off when the log is opened. Node has no flock, so
-// several processes on one store are not claimed. It never shrinks its log.
+// The store is one append-only log, `{prefix}log`: a line per change, its CRC and then JSON,
+// fsynced before the answer. What a crash left of a line is cut off when the log is opened, or
+// skipped for its CRC. Node has no flock, so several processes on one store are not claimed. It
+// never shrinks its log.
 
 import crypto from "node:crypto";
 import fs from "node:fs";
@@ -11,6 +12,7 @@ import readline from "node:readline";
 
 const claims = {
   pending_scope: "all",
+  survives_host_crash: true,
   fsync_policy: "always",
   multi_process: false,
   uses_path: true,
@@ -21,11 +23,37 @@ const capabilities = ["sync", "chdir", "times", "crash_check"];
 
 class Refusal extends Error {}
 
+const table = Array.from({ length: 256 }, (_, byte) => {
+  for (let bit = 0; bit < 8; bit++) byte = byte & 1 ? (byte >>> 1) ^ 0xedb88320 : byte >>> 1;
+  return byte >>> 0;
+});
+
+function crc32(bytes) { // zlib has it only since Node 20.15
+  let crc = 0xffffffff;
+  for (const byte of bytes) crc = table[(crc ^ byte) & 255] ^ (crc >>> 8);
+  return ((crc ^ 0xffffffff) >>> 0).toString(16).padStart(8, "0");
+}
+
+function makeDirectory(directory) { // durable in the one around it, as is the log's name in it
+  const above = path.dirname(directory);
+  if (!fs.existsSync(above)) makeDirectory(above);
+  if (fs.existsSync(directory)) return;
+  fs.mkdirSync(directory, { recursive: true });
+  syncDirectory(above);
+}
+
+function syncDirectory(directory) {
+  const fd = fs.openSync(directory, "r");
+  fs.fsyncSync(fd);
+  fs.closeSync(fd);
+}
+
 class Store {
   constructor(directory, { prefix }) {
     if (/[/\0]/.test(prefix)) throw new Refusal("a prefix is the start of a file name");
-    fs.mkdirSync(directory, { recursive: true });
+    makeDirectory(path.resolve(directory));
     this.fd = fs.openSync(path.join(directory, prefix + "log"), "a+", 0o600);
+    syncDirectory(directory);
     this.seen = 0;
     this.tasks = new Map();
     this.dead = [];
@@ -39,13 +67,18 @@ class Store {
       at += fs.readSync(this.fd, bytes, at, bytes.length - at, this.seen + at);
     const whole = bytes.lastIndexOf("\n") + 1;
     if (whole < bytes.length) fs.ftruncateSync(this.fd, this.seen + whole);
-    const lines = bytes.toString("utf8", 0, whole).split("\n");
-    for (const line of lines.slice(0, -1)) this.apply(JSON.parse(line));
+    for (let at = 0, end; at < whole; at = end + 1) {
+      end = bytes.indexOf("\n", at);
+      const change = bytes.subarray(at + 9, end);
+      if (bytes.toString("latin1", at, at + 9) === crc32(change) + " ")
+        this.apply(JSON.parse(change.toString()));
+    }
     this.seen += whole;
   }
 
   append(change) {
-    const line = Buffer.from(JSON.stringify(change) + "\n");
+    const said = Buffer.from(JSON.stringify(change));
+    const line = Buffer.concat([Buffer.from(crc32(said) + " "), said, Buffer.from("\n")]);
     for (let at = 0; at < line.length; ) at += fs.writeSync(this.fd, line, at);
     fs.fsyncSync(this.fd);
     this.seen += line.length;

@@ -1,17 +1,21 @@
 # `ruby ruby_adapter.rb`: an adapter and a store in one, with the standard library only.
 #
-# The store is one append-only log, `{prefix}log`, locked with flock by every call: a JSON line per
-# change, fsynced before the answer. What a kill left of a line is cut off by the next call. Any
-# number of processes may use one log. It never shrinks.
+# The store is one append-only log, `{prefix}log`, locked with flock by every call: a line per
+# change, its CRC and then JSON, fsynced before the answer. What a crash left of a line is cut off
+# by the next call, or skipped for its CRC. Any number of processes may use one log. It never
+# shrinks.
 
 require "fileutils"
 require "json"
 require "securerandom"
+require "zlib"
 
 # A lone surrogate is text to the suite and no text to Ruby's JSON. All of them, in pairs or alone,
 # become private characters on the way in and surrogates again on the way out.
 def parse(line)
-  private_use = line.gsub(/\\\\|\\u(d[89a-f]..)/i) { $1 ? [0x10F800 + $1.hex - 0xD800].pack("U") : $& }
+  private_use = line.gsub(/\\\\|\\u(d[89a-f]..)/i) do
+    $1 ? [0x10F800 + $1.hex - 0xD800].pack("U") : $&
+  end
   JSON.parse(private_use, max_nesting: false)
 end
 
@@ -36,8 +40,9 @@ class Store
   def initialize(directory, prefix)
     raise Refusal.new("bad_option", "a prefix is the start of a file name") if prefix =~ %r{[/\0]}
 
-    FileUtils.mkdir_p(directory)
+    make_directory(File.expand_path(directory))
     @file = File.open(File.join(directory, prefix + "log"), "a+b", 0o600)
+    sync_directory(directory)
     @file.sync = true
     @seen = 0
     @tasks = {}
@@ -59,17 +64,37 @@ class Store
 
   private
 
+  # Durable in the one around it, as is the log's name in it.
+  def make_directory(directory)
+    above = File.dirname(directory)
+    make_directory(above) unless File.exist?(above)
+    return if File.exist?(directory)
+
+    FileUtils.mkdir_p(directory)
+    sync_directory(above)
+  end
+
+  def sync_directory(directory)
+    File.open(directory, &:fsync)
+  end
+
   def catch_up
     @file.seek(@seen)
     bytes = @file.read
     whole = (bytes.rindex("\n") || -1) + 1
     @file.truncate(@seen + whole) if whole < bytes.bytesize # somebody was killed in the middle
-    bytes[0, whole].force_encoding("UTF-8").each_line { |line| apply(JSON.parse(line, max_nesting: false)) }
+    bytes[0, whole].each_line do |line|
+      change = line[9...-1] || ""
+      next unless line.start_with?(format("%08x ", Zlib.crc32(change)))
+
+      apply(JSON.parse(change.force_encoding("UTF-8"), max_nesting: false))
+    end
     @seen += whole
   end
 
   def append(change)
-    line = JSON.generate(change, max_nesting: false) + "\n"
+    said = JSON.generate(change, max_nesting: false)
+    line = format("%08x ", Zlib.crc32(said)) + said + "\n"
     @file.write(line)
     @file.fsync
     @seen += line.bytesize
@@ -130,8 +155,8 @@ class Store
   end
 end
 
-CLAIMS = { pending_scope: "all", fsync_policy: "always",
-           uses_path: true, reclaims_space: false }.freeze
+CLAIMS = { pending_scope: "all", survives_host_crash: true,
+           fsync_policy: "always", uses_path: true, reclaims_space: false }.freeze
 CAPABILITIES = %w[sync chdir times crash_check].freeze
 STORES = {}
 
