@@ -137,6 +137,14 @@ PARTS: tuple[Part, ...] = (
         bounds=_ONE,
         length_max=4,
     ),
+    Part(
+        "workers-and-fibers-wal",
+        WAL_STEPS,
+        ((2, 1), (1, 1, 1)),
+        ("two",),
+        bounds=_ONE,
+        length_max=4,
+    ),
     Part("kills", ALL_STEPS, ((1,),), bounds=_KILLED, length_max=2),
     Part(
         "kills-beside-workers",
