@@ -168,18 +168,18 @@ ClaimOpen(w, out) ==
          ELSE UNCHANGED fs /\ Onward(w, m)
       /\ Outcome(out) /\ UNCHANGED twin
 
-ClaimTry(w) ==
+ClaimTry(w, out) ==
   /\ pc[w] = "start.ClaimTry"
-  /\ IF FsLockFree(fs, Cur[w])
+  /\ IF FsLockFree(fs, Cur[w]) /\ out = "ok"
      THEN fs' = FsLock(fs, Cur[w]) /\ Goto(w, "start.ClaimCheck")
      ELSE UNCHANGED fs /\ Goto(w, "skip.CloseWal")
-  /\ UNCHANGED <<me, left, History>>
+  /\ Outcome(out) /\ UNCHANGED <<me, History>>
 
 \* A lock won on an unlinked file is worth nothing (W11).
-ClaimCheck(w) ==
+ClaimCheck(w, out) ==
   /\ pc[w] = "start.ClaimCheck"
-  /\ Goto(w, IF IsNamed(Cur[w]) THEN "start.ReadWal" ELSE "skip.CloseWal")
-  /\ UNCHANGED <<fs, me, left, History>>
+  /\ Goto(w, IF IsNamed(Cur[w]) /\ out = "ok" THEN "start.ReadWal" ELSE "skip.CloseWal")
+  /\ Outcome(out) /\ UNCHANGED <<fs, me, History>>
 
 (***************************************************************************)
 (* Reading: a claimed file to learn what is live in it (a failure leaves   *)
@@ -228,17 +228,19 @@ CreateWal(w, out) ==
      ELSE UNCHANGED fs /\ Goto(w, "quit.CloseWal")
   /\ UNCHANGED <<me, History>>
 
-OwnTry(w) ==
+OwnTry(w, out) ==
   /\ pc[w] = "new.OwnTry"
-  /\ IF FsLockFree(fs, New[w])
+  /\ IF FsLockFree(fs, New[w]) /\ out = "ok"
      THEN fs' = FsLock(fs, New[w]) /\ Goto(w, "new.OwnCheck")
-     ELSE UNCHANGED fs /\ Goto(w, "lost.CloseWal")
-  /\ UNCHANGED <<me, left, History>>
+     ELSE UNCHANGED fs /\ Goto(w, IF out = "ok" THEN "lost.CloseWal" ELSE "discard.UnlinkWal")
+  /\ Outcome(out) /\ UNCHANGED <<me, History>>
 
-OwnCheck(w) ==
+OwnCheck(w, out) ==
   /\ pc[w] = "new.OwnCheck"
-  /\ Goto(w, IF IsNamed(New[w]) THEN "new.FsyncWalDir" ELSE "lost.CloseWal")
-  /\ UNCHANGED <<fs, me, left, History>>
+  /\ Goto(w, CASE out # "ok" -> "discard.UnlinkWal"
+                [] IsNamed(New[w]) -> "new.FsyncWalDir"
+                [] OTHER -> "lost.CloseWal")
+  /\ Outcome(out) /\ UNCHANGED <<fs, me, History>>
 
 \* The new file becomes the own one, and the own one, if any, the one on its way out.
 Adopt(f, w) ==
@@ -515,9 +517,10 @@ Outcomes == {"ok", "fail"}
 Writes == {"ok", "short", "fail"}
 
 Next ==
-  \/ \E w \in Workers : \/ ListWals(w) \/ ClaimTry(w) \/ ClaimCheck(w) \/ OwnTry(w) \/ OwnCheck(w)
-                        \/ CloseWal(w) \/ Quit(w) \/ Kill(w)
-  \/ \E w \in Workers, out \in Outcomes : \/ ClaimOpen(w, out) \/ ReadWal(w, out)
+  \/ \E w \in Workers : ListWals(w) \/ CloseWal(w) \/ Quit(w) \/ Kill(w)
+  \/ \E w \in Workers, out \in Outcomes : \/ ClaimOpen(w, out) \/ ClaimTry(w, out)
+                                          \/ ClaimCheck(w, out) \/ ReadWal(w, out)
+                                          \/ OwnTry(w, out) \/ OwnCheck(w, out)
                                           \/ CreateWal(w, out) \/ TruncateWal(w, out)
                                           \/ FsyncWalDir(w, out) \/ UnlinkWal(w, out)
   \/ \E w \in Workers, why \in {"sync", "close"}, out \in Outcomes : FsyncWal(w, why, out)

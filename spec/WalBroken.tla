@@ -65,21 +65,21 @@ FsyncWalDirForgets(w, out) ==
   /\ UNCHANGED <<left, twin>>
 
 \* The new name is not made durable (W2) ...
-OwnCheckUnsyncedName(w) ==
-  /\ pc[w] = "new.OwnCheck" /\ ~Open(Own[w]) /\ ~Open(Cur[w])
+OwnCheckUnsyncedName(w, out) ==
+  /\ out = "ok" /\ pc[w] = "new.OwnCheck" /\ ~Open(Own[w]) /\ ~Open(Cur[w])
   /\ fs' = Adopt(fs, w) /\ Goto(w, "idle")
   /\ UNCHANGED <<me, left, History>>
 
 \* ... or only at the end of the start, after the files that were merged into it are unlinked.
-OwnCheckNameLast(w) ==
-  /\ pc[w] = "new.OwnCheck"
+OwnCheckNameLast(w, out) ==
+  /\ out = "ok" /\ pc[w] = "new.OwnCheck"
   /\ IF Open(Cur[w]) THEN fs' = Adopt(fs, w) /\ Goto(w, "merge.ReadWal")
      ELSE UNCHANGED fs /\ Goto(w, "new.FsyncWalDir")
   /\ UNCHANGED <<me, left, History>>
 
 \* Nobody looks whether the path still names the new file once it is locked (W11).
-OwnCheckNot(w) ==
-  /\ pc[w] = "new.OwnCheck"
+OwnCheckNot(w, out) ==
+  /\ out = "ok" /\ pc[w] = "new.OwnCheck"
   /\ Goto(w, "new.FsyncWalDir")
   /\ UNCHANGED <<fs, me, left, History>>
 

@@ -57,7 +57,10 @@ from lychgate_tools.walk.wal_lines import TORN, line_of
 from lychgate_tools.walk.wal_view import BETWEEN_CALLS, WalModel, items
 from lychgate_tools.walk.wal_worker import DIRECTORY, PREFIX, WalCall, WalWorker
 
-_FORGIVEN = ("start.ClaimOpen", "start.ReadWal", "discard.UnlinkWal", "close.UnlinkWal")
+_FORGIVEN = (
+    "start.ClaimOpen", "start.ClaimTry", "start.ClaimCheck", "start.ReadWal",
+    "discard.UnlinkWal", "close.UnlinkWal",
+)  # fmt: skip
 """Where a failure is no error of the call: a file is left for a better day, or is empty (W14)."""
 
 
