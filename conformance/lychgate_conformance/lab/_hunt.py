@@ -73,7 +73,7 @@ def tool_of(finding: Finding) -> str:
     elif last.image is not None:
         what = "host crash" if len(finding.plan.phases) == 1 else "second host crash"
     elif last.how == "kill":
-        what = "process kill"
+        what = "restart"
     else:
         what = "answers and locks"
     return f"{what}, call failed" if finding.plan.fault is not None else what
