@@ -12,7 +12,7 @@ import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from lychgate_conformance._case import LEVELS, Case, all_cases
+from lychgate_conformance._case import LEVELS, Case, all_cases, suite_digest
 from lychgate_conformance._claims import as_mapping, merge
 from lychgate_conformance._host import Host
 from lychgate_conformance._report import Report, Result, Understated
@@ -194,6 +194,7 @@ STREAK = 4
 
 def run(target: Target, options: Options, progress: Progress | None = None) -> Report:
     """Run and report. On Ctrl-C the report holds what was done, and says that it is not whole."""
+    suite_digest()  # kept from now on: the report names the suite as it was when it began
     cases = select(options)
     runner = Runner(target, options)
     results: list[Result] = []
@@ -237,6 +238,7 @@ def run(target: Target, options: Options, progress: Progress | None = None) -> R
 _PROBES: dict[str, tuple[object, tuple[str, ...]]] = {
     "survives_restart": (True, ("L1-OPEN-001", "L1-OPEN-002", "L1-OPEN-003")),
     "survives_process_kill": (True, ("L1-KILL-001", "L1-KILL-002", "L1-KILL-003")),
+    "survives_host_crash": (True, ("L3-DLQ-001", "L3-INIT-001", "L3-WAL-001")),
     "multi_process": (True, ("L1-RACE-001", "L1-RACE-002", "L1-RACE-005")),
     "multi_thread": (True, ("L1-THR-001", "L1-THR-003", "L1-THR-004")),
     "fork_safe": (True, ("L1-FORK-001", "L1-FORK-003", "L1-FORK-007")),
