@@ -32,6 +32,7 @@ from lychgate_conformance.lab._models import PORTABLE
 from lychgate_conformance.lab._simfs import SimFs
 
 PATH = "/q"
+LOCK_PATH = "q/queue.lock"
 LIMITS = Limits(items_max=9, payload_bytes_max=8, segment_bytes=280, segments_max=2)
 
 Standing = tuple[str, int, str, bytes]
@@ -39,6 +40,10 @@ Standing = tuple[str, int, str, bytes]
 
 AGAIN_EVERY = 4
 """Of so many recoveries one is recovered again: it must find the same."""
+
+
+class Died(Exception):
+    """SIGKILL came after a step that the script named."""
 
 
 class Broken(AssertionError):
@@ -113,6 +118,16 @@ def log_bytes(files: Iterable[tuple[str, int]]) -> int:
     return sum(n for path, n in files if parse_segment_name(path.rpartition("/")[2]) is not None)
 
 
+def _without_mark(image: Image) -> object:
+    """The image, but for what a lock file says that does not say "clean": all of that is the same.
+    (Whether a clean mark of another boot is believed is for the engine to decide.)"""
+    mark = image.get(LOCK_PATH)
+    if not isinstance(mark, bytes) or mark.startswith(b"clean"):
+        return image
+    pairs = zip(image.paths, image.contents, strict=True)
+    return tuple(pair for pair in pairs if pair[0] != LOCK_PATH)
+
+
 class Lab:
     """Explores scripts; memory of recoveries and image sets is shared by all of them."""
 
@@ -121,7 +136,7 @@ class Lab:
     ) -> None:
         self.limits = limits
         self.enumerator = Enumerator(PORTABLE)
-        self.outcomes: dict[tuple[Image, str], Outcome] = {}
+        self.outcomes: dict[tuple[object, str], Outcome] = {}
         self.seconds = seconds_images
         self.after_fault = after_fault
         """Crash points that are looked at after a fault has struck, every second one."""
@@ -133,7 +148,7 @@ class Lab:
 
     def recover(self, image: Image, boot: str) -> Outcome:
         """What a new process finds, and that finding it twice is finding the same."""
-        key = (image, boot)
+        key = (_without_mark(image), boot)
         known = self.outcomes.get(key)
         if known is None:
             self.recoveries += 1
@@ -245,6 +260,8 @@ class Run:
         self.processes: list[SimFs] = []
         self._fresh()
         self.claims: list[tuple[int, int]] = []
+        self.dies_after = ""
+        self.dead = False
 
     def _fresh(self) -> None:
         self.fs = SimFs(self.machine)
@@ -278,6 +295,8 @@ class Run:
                 try:
                     value = op.perform(self.fs)
                     self.way.append(op.action)
+                    if op.action == self.dies_after:
+                        raise Died
                 except OSError as raised:
                     error = raised
                     self.way.append(f"{op.action} fails")
@@ -291,6 +310,11 @@ class Run:
         self.value = None
         try:
             yield from self._steps(program)
+        except Died:
+            self.way.append("SIGKILL")
+            self.dies_after = ""
+            self.fs.kill()
+            self.dead = True
         except StorageError:
             self.failures += 1
             self.check("" if self.fs.faulty and self.failures == 1 else "fails again", "a call")
@@ -317,12 +341,16 @@ class Run:
             if self.fs.calls:
                 self.fs.kill()
                 self._fresh()
+            self.dead = False
             yield from self._guarded(self.queue.open())
-            self._settle()
+            if not self.dead:
+                self._settle()
         elif name == "close":
             yield from self._guarded(self.queue.close())
         elif name == "kill":
             self.fs.kill()
+        elif name == "die":
+            self.dies_after = text
         elif name == "recover":
             yield from self._guarded(self.queue.recover())
             self._settle()

@@ -133,7 +133,8 @@ class DeliveryPrograms:
         self._log, self._ledger = found.log, found.ledger
         self._recount()
         count = len(self._ledger.items)
-        if not admits(self._limits, self._worst) or count > self._limits.items_max:
+        room = admits(self._limits, self._worst) and count <= self._limits.items_max
+        if count and not room:  # an empty queue that can take nothing is one that answers FULL
             raise DeliveryLimits(
                 f"{count} items in {self._directory} do not fit these limits "
                 "with room for their ends; open it with larger ones"

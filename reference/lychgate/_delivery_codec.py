@@ -95,7 +95,8 @@ class Record(NamedTuple):
 
 class Bad(NamedTuple):
     """What stands at `offset` is no record. `foreign`: it is one of a version or type that this
-    engine does not know, so it must not be taken for a torn one. `sealed`: its checksum is right."""
+    engine does not know, so it must not be taken for a torn one. `sealed`: its checksum is right.
+    """
 
     offset: int
     what: str
@@ -165,7 +166,7 @@ def records(data: bytes, generation: int, segment: int) -> Iterator[Record | Bad
 
 
 def later(data: bytes, after: int, generation: int, segment: int) -> int | None:
-    """The offset of a valid record behind the invalid bytes at `after`: no crash leaves one (L4)."""
+    """Where a valid record stands behind the invalid bytes at `after`: no crash leaves one (L4)."""
     at = data.find(MAGIC, after + 1)
     while at >= 0:
         found = decode(data, at, Place(generation, segment, at))
