@@ -41,6 +41,7 @@ CODES: dict[str, bool | None] = {
 }
 """Error code: definite or not; None where the error itself has to say."""
 
+_PATHS_MAX = 32
 _TAGS = ("bytes", "pairs", "opaque", "undecodable")
 
 
@@ -89,7 +90,7 @@ class Session:
         self._lines = 0
         self._waiting: deque[Json] = deque()  # not sent yet
         self._open: deque[tuple[Json, int]] = deque()  # sent, when, and not answered
-        self._paths: list[str] = []
+        self._paths: deque[str] = deque(maxlen=_PATHS_MAX)  # where stores were opened of late
         self._looked = time.monotonic()
         self._hello: Hello | None = None
 
@@ -168,7 +169,8 @@ class Session:
 
     def _send_now(self, message: Json) -> None:
         if message["do"] in ("open", "crash_check", "migrate"):
-            self._paths.append(message["path"])
+            if message["path"] not in self._paths:
+                self._paths.append(message["path"])
         self._open.append((message, time.monotonic_ns()))
         self._pipes.write(dump_line(message))
 

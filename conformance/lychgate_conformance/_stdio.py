@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from lychgate_conformance._session import Command, Reply, Session
-from lychgate_conformance._verdict import BackendDied, CaseEnd, NotMeasured
+from lychgate_conformance._verdict import BackendDied, NotMeasured
 from lychgate_conformance._wire import Json, decode, encode
 
 METHODS = {
@@ -320,20 +320,3 @@ _RESULTS: dict[str, Callable[[Any], Json]] = {
         "dead": [_dead(it) for it in ok["dead"]],
     },
 }
-
-
-def crash_check(session: Session, path: str, options: Json, limit_s: float) -> Json:
-    """What the adapter sees in a directory: `pending` and `dead` in the suite's words, or `error`.
-
-    For long-lived checking: one adapter looks at thousands of images, one after the other.
-    """
-    try:
-        reply = session.ask("crash_check", limit_s, path=path, options=options)
-    except CaseEnd as end:
-        return {"error": str(end), "definite": None}
-    if reply.error is not None:
-        return {"error": reply.error["message"], "definite": reply.error["definite"]}
-    return {
-        "pending": _pending(reply.ok["pending"]),
-        "dead": [_dead(it) for it in reply.ok["dead"]],
-    }
