@@ -81,14 +81,15 @@ def run(args: argparse.Namespace) -> int:
     code = ExitCode.INCONCLUSIVE if any(lacking.values()) else ExitCode.OK
     if any(one.outside for one in runs):
         code = ExitCode.SHORT
-    _print(runs, bounds, lacking, code, args)
-    if args.write:
-        if any(lacking.values()):
-            raise UserError(
-                f"{args.write} was not written: not every file system could be run",
-                ExitCode.INCONCLUSIVE,
-            )
+    complete = not any(lacking.values())
+    if args.write and complete:  # before anything is printed, in case nobody reads it to the end
         Path(args.write).write_text(page(runs, bounds), encoding="utf-8")
+    _print(runs, bounds, lacking, code, args)
+    if args.write and not complete:
+        raise UserError(
+            f"{args.write} was not written: not every file system could be run",
+            ExitCode.INCONCLUSIVE,
+        )
     return code
 
 

@@ -147,9 +147,10 @@ class Exploration:
 
 
 def _choices(every: list[Window], bounds: Bounds) -> Iterator[Choice]:
-    """The first round of every window, then the second of every window, and so on."""
-    for of_all in zip_longest(*(rounds(window, bounds) for window in every)):
-        for window, of_one in zip(every, of_all, strict=True):
+    """The first round of every window, the last window first; then the second, and so on."""
+    order = every[::-1]
+    for of_all in zip_longest(*(rounds(window, bounds) for window in order)):
+        for window, of_one in zip(order, of_all, strict=True):
             for kept in of_one or ():
                 yield window, kept
 
