@@ -14,7 +14,7 @@ import time
 from dataclasses import dataclass, replace
 from functools import partial
 
-from lychgate_conformance.lab._campaign import PARTS, Part, Search, find_part, run_part
+from lychgate_conformance.lab._campaign import PARTS, Part, Search, find_part, run_parts
 from lychgate_conformance.lab._explore import ANY, Explorer, Finding
 from lychgate_conformance.lab._faults import Fault
 from lychgate_conformance.lab._models import PORTABLE, find_model
@@ -129,18 +129,24 @@ def _explored(target: Target, part: Part, mutant: Mutant, seconds: float) -> Exp
 
 
 def free(mutant: Mutant, seconds: float, seed: int = 1) -> Kill:
-    """All parts in order, each with its share of the seconds, until one shows the mutant."""
+    """All parts in order, each with its share of the seconds, until one shows the mutant.
+
+    Raises KeyboardInterrupt when it was interrupted.
+    """
     began = time.monotonic()
     images = runs = 0
     search = Search(seed=seed, make_target=partial(MutantTarget, mutant))
-    for part in PARTS:
-        searched = replace(part, bounds=replace(part.bounds, stop_at=ANY))
-        totals = run_part(searched, search, seconds / len(PARTS)).totals
+    parts = [replace(part, bounds=replace(part.bounds, stop_at=ANY)) for part in PARTS]
+    finding, last = None, parts[0]
+    for result in run_parts(parts, search, seconds):
+        if result.interrupted:
+            raise KeyboardInterrupt
+        last, totals = result.part, result.totals
         images, runs = images + totals.images, runs + totals.runs
         if totals.findings:
-            spent = time.monotonic() - began
-            return Kill(mutant, totals.findings[0], part.name, False, images, runs, spent)
-    return Kill(mutant, None, PARTS[-1].name, False, images, runs, time.monotonic() - began)
+            finding = totals.findings[0]
+            break
+    return Kill(mutant, finding, last.name, False, images, runs, time.monotonic() - began)
 
 
 def shrunk(kill: Kill, seconds: float = _SHRINK_S) -> Kill:
