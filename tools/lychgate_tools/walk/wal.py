@@ -23,7 +23,8 @@ Mapped, with the reason
     other file is mounted with a torn tail behind them, which must not count.
   * a `close` that fails goes on to its end, which leaves what a kill leaves: so it ends on the edge
     of a kill, if one comes next.
-Not walked: a failed call that the next one repeats, since the spec has no transition for it.
+  * a failed step that the next call repeats is a stutter of the spec and has no edge: in every
+    other state with such a step it fails first, and then the step is another call's.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ from lychgate_tools.walk.beside import compare_views
 from lychgate_tools.walk.graph import Graph
 from lychgate_tools.walk.tour import Mismatch
 from lychgate_tools.walk.wal_lines import TORN, line_of
-from lychgate_tools.walk.wal_view import BETWEEN_CALLS, WalModel, items
+from lychgate_tools.walk.wal_view import BETWEEN_CALLS, REPEATED, WalModel, items
 from lychgate_tools.walk.wal_worker import DIRECTORY, PREFIX, WalCall, WalWorker
 
 _FORGIVEN = (
@@ -127,7 +128,7 @@ class WalWorld:
             self._perform(w, worker, source, action, target)
         else:
             worker = self._worker(w)
-            if self._value(source, "pc")[w] in BETWEEN_CALLS:
+            if self._value(source, "pc")[w] in BETWEEN_CALLS or worker.call is None:
                 self._enter(w, worker, source, action, target)
             self._perform(w, worker, source, action, target)
 
@@ -172,7 +173,8 @@ class WalWorld:
         if action == "FsyncWal":
             is_closing = self._value(target, "pc")[w].startswith("close.")
             return ["close"] if is_closing else syncs
-        return [*syncs, *writes] if action == "FsyncWalDir" else ["close"]
+        is_close = self._value(source, "pc")[w] == "idle"
+        return ["close"] if is_close else [*syncs, *writes]
 
     def _record(self, w: str, source: int, target: int) -> str:
         """The record of an AppendWal: named by `rec`, or told by what the worker holds then."""
@@ -230,10 +232,8 @@ class WalWorld:
         if isinstance(call.pending, FsyncWal):
             role = "new" if pc == "rotate.FsyncWal" else "own"
             self._revert(w, worker, role, target)
-        file = worker.own.file
-        by_size = "new" in worker.fds and file is not None and not file.suspect
         is_close = isinstance(call.pending, UnlinkWal) and pc == "idle"
-        call.failed = call.failed or not (pc in _FORGIVEN or by_size or is_close)
+        call.failed = call.failed or not (pc in _FORGIVEN or call.by_size or is_close)
         return OSError(errno.EIO, "Input/output error")
 
     def _revert(self, w: str, worker: WalWorker, role: str, target: int) -> None:
@@ -260,6 +260,8 @@ class WalWorld:
         elif isinstance(op, ClaimOpen) and isinstance(result, int):
             worker.opened("cur", result, op.path)
         elif isinstance(op, CreateWal) and isinstance(result, int):
+            assert worker.call is not None
+            worker.call.by_size = worker.file is not None and not worker.file.suspect
             worker.opened("new", result, op.path)
             old, new = self._value(source, "fs")["dir"], self._value(target, "fs")["dir"]
             number = next(n for n, inode in items(new) if inode != dict(items(old))[n])
@@ -304,6 +306,8 @@ class WalWorld:
                 self._look_around(state, w, worker)
             elif worker.call is not None and not between:
                 self._check_edge(state, w, worker.call.pending)
+                if state % 2 and self._value(state, "pc")[w] in REPEATED:
+                    self._fail_and_repeat(state, w, worker, worker.call)
 
     def _look_around(self, state: int, w: str, worker: WalWorker) -> None:
         """Between calls: what is shown, and that no call begins with a step that has no edge."""
@@ -319,6 +323,24 @@ class WalWorld:
             op = worker.first_step(entry)
             if op is not None:
                 self._check_edge(state, w, op)
+
+    def _fail_and_repeat(self, state: int, w: str, worker: WalWorker, call: WalCall) -> None:
+        """A step that fails where `pc` stays: its call ends, and every other begins with it."""
+        if call.entry == "close":
+            return  # goes on to its end
+        step = call.pending.action, worker.role_of(call.pending)
+        outcome = worker.resume(None, OSError(errno.EIO, "Input/output error"))
+        failed = call.failed or not call.by_size
+        if outcome is None or isinstance(outcome, StorageError) != failed:
+            raise Mismatch(f"{step} of {w} fails, {call.entry} ends with {outcome!r}: {failed}")
+        tasks = self._value(state, "word")
+        for entry in ["sync", "tick", "close", *(s + t for s in "+-" for t in tasks)]:
+            op = worker.first_step(entry)
+            found = None if op is None else (op.action, worker.role_of(op))
+            if found != step:
+                raise Mismatch(f"{step} of {w} has failed, and {entry} begins with {found}")
+        engine = self._model.engine_view(state, self._machine, self._names, self._workers)
+        compare_views(engine, self._model.view(state))
 
     def _check_edge(self, state: int, w: str, op: Op[Any]) -> None:
         """The model has few names and inodes; a new file that it has no room for has no edge."""

@@ -18,6 +18,8 @@ from lychgate_tools.walk.wal_worker import DIRECTORY, WalCall, WalWorker
 
 ROLES = ("own", "new", "cur")
 BETWEEN_CALLS = ("idle", "dropped.FsyncWalDir")
+REPEATED = ("retire.UnlinkWal", "drop.UnlinkWal", "settle.FsyncWalDir")
+"""Steps that are taken again by the next call when they fail."""
 _ROLE_OF_PHASE = {
     "skip": "cur", "merge": "cur", "retire": "cur", "quit": "cur",
     "new": "new", "lost": "new", "drop": "new", "discard": "new",
@@ -176,6 +178,9 @@ class WalModel:
         return self.cells.to_cells(data.removesuffix(TORN))
 
     def _engine_next(self, state: int, w: str, pc: str, worker: WalWorker) -> str:
+        if worker.call is None and pc in REPEATED:
+            op = worker.first_step("sync")
+            return "no step" if op is None else f"{op.action} {worker.role_of(op)}".strip()
         if worker.call is None:
             return "quit" if pc == "quit" else "between calls"
         action = worker.call.pending.action

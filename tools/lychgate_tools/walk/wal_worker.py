@@ -40,12 +40,17 @@ _ONE_BYTE = 1.0  # a limit that every append passes
 
 @dataclass
 class WalCall:
-    """One call, between two steps. `failed`: a step of it failed that its caller must hear of."""
+    """One call, between two steps.
+
+    `failed`: a step of it failed that its caller must hear of. `by_size`: it rotates a file that is
+    too large, whose failure is nobody's business.
+    """
 
     entry: str
     program: Program[Any]
     pending: Op[Any]
     failed: bool = False
+    by_size: bool = False
 
 
 class WalWorker:
