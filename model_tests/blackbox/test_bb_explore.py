@@ -15,12 +15,16 @@ from lychgate_conformance._session import Command
 from lychgate_conformance._target import Target, load_command, load_target
 from lychgate_conformance._verdict import Failed, NotMeasured
 from lychgate_conformance.adapters import HOME
+from lychgate_conformance.blackbox import _strace
 from lychgate_conformance.blackbox._explain import explain, image_lines
 from lychgate_conformance.blackbox._explore import Explorer
 from lychgate_conformance.blackbox._images import Bounds
-from lychgate_conformance.blackbox._kill import Killer, Place
+from lychgate_conformance.blackbox._kill import Killer
+from lychgate_conformance.blackbox._places import Place
 from lychgate_conformance.blackbox._script import Script
 from lychgate_conformance.blackbox._strace import strace_path
+from lychgate_conformance.blackbox._succession import crashes_after_kills
+from lychgate_conformance.blackbox._traced import need_strace
 from lychgate_conformance.lab._image import image_of
 
 pytestmark = pytest.mark.skipif(
@@ -64,7 +68,7 @@ def test_sqlite_with_its_default_setting_loses_a_commit(explorers: Explorers) ->
     assert failure is not None
     text = explain(failure)
     assert "host crash: dead 'a' lost" in text
-    assert "the unlinking of store/deferred-db-journal" in text
+    assert "the unlinking of store/deferred-db-journal: unlink(" in text
     assert "hit under: portable, posix-min" in text
     assert f"image {failure.met.image.digest()[:16]}:" in text and "dead:b   (in flight)" in text
 
@@ -75,6 +79,26 @@ def test_a_failure_is_found_over_stdio_as_well(explorers: Explorers) -> None:
     explorer = explorers(load_command(Command(words)))
     failure = explorer.host_crashes(Script.of("open dead:a dead:b"))
     assert failure is not None and "journal" in explain(failure)
+
+
+def test_a_successor_builds_on_a_name_that_is_not_durable(explorers: Explorers) -> None:
+    """D32: the first worker is killed between its rename and the fsync of the directory."""
+    explorer = explorers(load_target("lychgate_conformance.mutants.durable:TrustsTheName"))
+    before, after = Script.of("open dead:a dead:b undead:a"), Script.of("2/open 2/dead:c 2/dead:d")
+    failure = crashes_after_kills(explorer, before, after, 20)
+    assert failure is not None
+    lines = [line.strip() for line in explain(failure).splitlines()]
+    assert "host crash: dead 'c' lost" in lines[0]
+    place = lines.index("exit")
+    assert lines[place - 1].startswith("rename(") and lines[place + 1] == "2/open"
+    lost = lines[lines.index("lost with the crash:") + 1]
+    assert lost.startswith("the rename to store/deferred-dead: rename(")
+
+
+def test_without_strace_nothing_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_strace, "strace_path", lambda: None)
+    with pytest.raises(NotMeasured, match="strace is not installed"):
+        need_strace()
 
 
 def test_a_mapped_store_is_not_measured(tmp_path: Path, explorers: Explorers) -> None:

@@ -5,6 +5,13 @@
     _effects, _bytes, _calls   what each call does to the store's files, in micro-ops of the lab
     _record      a whole recording, with acknowledgements in place, checked against the files
     _traced      adapters under strace
+    _script      what adapters are asked to do, and what that obliges them to
+    _images      the images of every crash point
+    _checker     a long-lived adapter that looks at images
+    _explore     one script, recorded and judged; crashes within recovery
+    _succession  a worker killed, another goes on, the host crashes
+    _places, _kill   really killed, at every call
+    _explain     a failure, in words
 
 The enumeration of images is the crash lab's, the oracle is the suite's. What a recording cannot
 explain (a call that is not understood, a writable shared mapping) is NOT MEASURED, never a pass:

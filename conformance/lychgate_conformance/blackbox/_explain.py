@@ -85,7 +85,7 @@ def history(failure: Failure) -> Iterator[str]:
     begin = 0
     for place, it in enumerate(told[: failure.acked + 1]):
         flies = place == failure.acked
-        end = failure.met.point if flies else max(it.at, begin)
+        end = failure.met.point if flies else max(it.at + 1, begin)
         yield f"{it.word}{'   (in flight)' if flies else ''}"
         for step in failure.recording.steps:
             if begin <= step.begin < end:
@@ -137,12 +137,27 @@ def lost(failure: Failure) -> list[str]:
     if not failure.host_crash:
         return []
     found = []
-    for op in _pending(recording, end):
+    pending = _pending(recording, end)
+    for place, op in enumerate(pending):
+        if any(_hides(later, op) for later in pending[place + 1 :]):
+            continue
         text = _missing(op, recording, image)
         step = recording.step_of(op.index)
         if text and step is not None:
-            found.append(f"{text} of {step.text}")
+            found.append(f"{text}: {step.text}")
     return found
+
+
+def _hides(later: MicroOp, op: MicroOp) -> bool:
+    """Whether a later micro-op makes an earlier one invisible when it is there itself."""
+    if isinstance(op, UnitWrite):
+        return isinstance(later, UnitWrite) and (later.inode, later.unit) == (op.inode, op.unit)
+    if isinstance(op, SizeSet):
+        return isinstance(later, SizeSet) and later.inode == op.inode
+    if isinstance(op, EntryAdd):
+        names = (later.parent, later.name) if isinstance(later, (EntryDrop, Rename)) else None
+        return names == (op.parent, op.name)
+    return False
 
 
 def _pending(recording: Recording, end: int) -> list[MicroOp]:
@@ -176,7 +191,8 @@ def _missing(op: MicroOp, recording: Recording, image: Image) -> str:
             return f"the unlinking of {path}" if there else ""
         if isinstance(op, Rename):
             old = f"{paths.get(op.parent, '')}{op.name}"
-            return f"the rename to {path}" if image.get(old) is not None or not there else ""
+            kept = there and image.get(old) is None and not _is_old(op, recording, image.get(path))
+            return "" if kept else f"the rename to {path}"
         return "" if there else f"the name {path}"
     if not isinstance(op, (UnitWrite, SizeSet)):
         return ""
@@ -189,6 +205,14 @@ def _missing(op: MicroOp, recording: Recording, image: Image) -> str:
     start = op.unit * recording.disk.unit
     shown = [it[start : start + recording.disk.unit] for it in files]
     return "" if any(it == op.data for it in shown) else f"bytes {start}–{start + len(op.data)}"
+
+
+def _is_old(op: Rename, recording: Recording, content: object) -> bool:
+    """Whether a file is the one that a rename has replaced."""
+    if op.replaced is None:
+        return False
+    nodes = recording.disk.nodes
+    return content == bytes(nodes[op.replaced].data) != bytes(nodes[op.inode].data)
 
 
 def _paths(recording: Recording) -> dict[int, str]:

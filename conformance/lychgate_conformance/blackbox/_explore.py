@@ -60,6 +60,7 @@ class Recorded:
 
     recording: Recording
     story: Story
+    events: list[Event] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +88,7 @@ class Tally:
     distinct: int = 0
     further: int = 0
     recoveries: int = 0
+    successions: int = 0
     partial: Partial = field(default_factory=Partial)
     seconds: float = 0.0
 
@@ -97,6 +99,8 @@ class Tally:
         )
         if self.recoveries:
             text += f", {self.recoveries} recoveries crashed again"
+        if self.successions:
+            text += f", {self.successions} kills after which another went on"
         return f"{text}; PARTIAL: {self.partial}" if str(self.partial) else text
 
 
@@ -127,7 +131,7 @@ class Explorer:
         self.tally = Tally()
         self._checkers: dict[tuple[float, int], Checker] = {}
         self._made = 0
-        self._left = wait or (lambda: _CALL_LIMIT_S)
+        self.left = wait or (lambda: _CALL_LIMIT_S)
 
     def checker(self, frequency: float, boot: int) -> Checker:
         """The long-lived adapter for these options, in this boot."""
@@ -149,10 +153,11 @@ class Explorer:
         words = tuple(w for w in script.words if w.kind != "close" or checker.offers("close"))
         if any(w.kind == "sync" for w in words) and not checker.offers("sync"):
             raise NotClaimed("the backend has no sync()")
-        world = self._world()
+        world = self.world()
         return self._record(replace(script, words=words), world)
 
-    def _world(self) -> Path:
+    def world(self) -> Path:
+        """An empty directory."""
         self._made += 1
         world = self.base / f"world-{self._made}"
         world.mkdir()
@@ -168,24 +173,26 @@ class Explorer:
                     adapters[word.worker] = Traced(self.target, output)
                 host = adapters[word.worker].host
                 if word.kind == "exit":
-                    host.exit(self._left())
+                    host.exit(self.left())
                     told.append(Told(word, None, {"ok": None}))
                     continue
                 call, request = request_of(word, place, world / STORE, script.frequency)
-                told.append(checked(word, call, host.ask(request, self._left())))
-            events = [it for one in adapters.values() for it in one.finish(self._left())]
+                told.append(checked(word, call, host.ask(request, self.left())))
+            events = [it for one in adapters.values() for it in one.finish(self.left())]
         finally:
             for one in adapters.values():
                 one.end()
         stdouts = {worker: one.stdout for worker, one in adapters.items()}
-        recording = self._apply(events, world, image_of({}), list(stdouts.values()))
+        recording = self.apply(events, world, image_of({}), list(stdouts.values()))
         lines = [(it.adapter, it.at) for it in recording.spoken]
         placed = place_acks(lines, told, list(stdouts))
-        return Recorded(recording, Story(placed, self.target.claims, script.frequency))
+        story = Story(placed, self.target.claims, script.frequency)
+        return Recorded(recording, story, events)
 
-    def _apply(
+    def apply(
         self, events: list[Event], world: Path, start: Image, stdouts: list[str]
     ) -> Recording:
+        """The recording of a world, which is then given up. NotMeasured when there is none."""
         try:
             return record(events, world, start, stdouts, os.getcwd())
         except (NotUnderstood, TraceError, Unexplained) as error:
@@ -199,16 +206,16 @@ class Explorer:
         """The first failure of any host crash; None when there is none."""
         recorded = self.run(script)
         starts: list[tuple[Met, int]] = []
-        failure = self._judge(script, recorded, host_crash=True, boot=1, starts=starts)
+        failure = self.judge(script, recorded, host_crash=True, boot=1, starts=starts)
         if failure is None and recoveries:
             failure = self._again(script, recorded, _spread(starts, recoveries))
         return failure
 
     def process_kills(self, script: Script) -> Failure | None:
         """The first failure of any kill, by the images of one recording."""
-        return self._judge(script, self.run(script), host_crash=False, boot=0)
+        return self.judge(script, self.run(script), host_crash=False, boot=0)
 
-    def _judge(
+    def judge(
         self,
         script: Script,
         recorded: Recorded,
@@ -218,13 +225,15 @@ class Explorer:
         starts: list[tuple[Met, int]] | None = None,
         depth: int = 1,
         start: Image | None = None,
+        since: int = 0,
     ) -> Failure | None:
+        """The first failure after at least `since` acknowledged words."""
         recording, story = recorded.recording, recorded.story
         checker = self.checker(script.frequency, boot)
-        parts = groups(recording, story)
+        parts = {k: found for k, found in groups(recording, story).items() if k >= since}
         budget = self.bounds.images_max if depth == 1 else self.bounds.again_max
         for number, (acked, points) in enumerate(parts.items()):
-            self._left()  # Inconclusive when the case has no time any more
+            self.left()  # Inconclusive when the case has no time any more
             self.tally.points += len(points)
             share = budget // (len(parts) - number)
             if host_crash:
@@ -304,7 +313,7 @@ class Explorer:
         """Crash within the recovery of some images, and within the first calls after it."""
         recovery = Script.of(RECOVERY, script.frequency)
         checker = self.checker(script.frequency, 1)
-        worlds = [self._world() for _ in starts]
+        worlds = [self.world() for _ in starts]
         for world, (met, _) in zip(worlds, starts, strict=True):
             world.rmdir()
             write_image(met.image, world)
@@ -318,21 +327,21 @@ class Explorer:
                     if word.kind == "close" and not checker.offers("close"):
                         break
                     call, request = request_of(word, 900 + place, world / STORE, script.frequency)
-                    tale.append(checked(word, call, adapter.host.ask(request, self._left())))
+                    tale.append(checked(word, call, adapter.host.ask(request, self.left())))
                 tales.append(tale)
-            events = adapter.finish(self._left())
+            events = adapter.finish(self.left())
         finally:
             adapter.end()
         said = -1
         for world, tale, (met, acked) in zip(worlds, tales, starts, strict=True):
-            recording = self._apply(events, world, met.image, [adapter.stdout])
+            recording = self.apply(events, world, met.image, [adapter.stdout])
             lines = [(it.adapter, it.at) for it in recording.spoken]
             before = len(lines) - sum(map(len, tales)) if said < 0 else said
             said = before + len(tale)
             placed = place_acks(lines[before:said], tale, [1])
             story = self._second_story(first.story, placed, acked)
             self.tally.recoveries += 1
-            failure = self._judge(
+            failure = self.judge(
                 recovery,
                 Recorded(recording, story),
                 host_crash=True,

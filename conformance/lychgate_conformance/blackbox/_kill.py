@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import subprocess
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -27,20 +26,12 @@ from lychgate_conformance.blackbox._calls import MUTATING
 from lychgate_conformance.blackbox._checker import STORE, Checker, Outcome
 from lychgate_conformance.blackbox._explore import Failure, request_of
 from lychgate_conformance.blackbox._images import Met
+from lychgate_conformance.blackbox._places import Place, happened, places
 from lychgate_conformance.blackbox._record import Recording, read_trace, snapshot
 from lychgate_conformance.blackbox._script import Script, Story, Told, checked
-from lychgate_conformance.blackbox._strace import Call, Gone
 from lychgate_conformance.lab._image import Image
 from lychgate_conformance.lab._micro import Recorder
 
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """A call to be killed at: its name and which one of that name, counted from the attachment."""
-
-    name: str
-    when: int
 
 
 class Attached:
@@ -112,25 +103,13 @@ class Killer:
             self._run(host, script, world)
             host.exit(self._left())
             attached.end()
-            counts: Counter[tuple[int, str]] = Counter()
-            found: dict[Place, None] = {}
-            for event in read_trace(attached.output):
-                if isinstance(event, Call):
-                    counts[event.pid, event.name] += 1
-                    if event.worked and self._touches(event, str(world)):
-                        found[Place(event.name, counts[event.pid, event.name])] = None
-        return list(found)
-
-    def _touches(self, call: Call, world: str) -> bool:
-        """Whether a call is about a file of the world, by any of its arguments."""
-        escaped = "".join(f"\\x{byte:02x}" for byte in world.encode("utf-8", "surrogateescape"))
-        return any(escaped in arg for arg in (*call.args, call.answer))
+            return places(read_trace(attached.output), str(world))
 
     def kill(self, script: Script, at: Place, checker: Checker) -> Killed | None:
         """One run that ends at a call; None when the kill did not happen."""
         begun = time.monotonic()
         world = self._world()
-        inject = (f"{at.name}:signal=KILL:when={at.when}",)
+        inject = (at.injection,)
         with self._attached(world, [at.name], inject) as (host, attached):
             told = self._run(host, script, world)
             if told[-1].reply is None:
@@ -138,10 +117,10 @@ class Killer:
             else:
                 host.exit(self._left())  # the call may be one of its end
             attached.end()
-            happened = _happened(attached.output, at)
+            hit = happened(read_trace(attached.output), at)
         self.seconds += time.monotonic() - begun
-        if not happened:
-            self.missed.append(f"{at.name} {at.when}")
+        if not hit:
+            self.missed.append(str(at))
             return None
         self.happened += 1
         acked = sum(it.reply is not None for it in told)
@@ -186,14 +165,3 @@ class Killer:
             except Inconclusive as error:
                 raise Inconclusive(f"{word}: {error}") from error
         return told
-
-
-def _happened(output: Path, at: Place) -> bool:
-    """Whether a trace ends with a kill within the call that was asked for."""
-    events = read_trace(output)
-    calls = [it for it in events if isinstance(it, Call)]
-    killed = any(isinstance(it, Gone) and "SIGKILL" in it.how for it in events)
-    cut = [it for it in calls if it.result is None and it.name == at.name]
-    return killed and bool(cut) and Counter(it.pid for it in calls)[cut[0].pid] == at.when
-
-

@@ -108,7 +108,10 @@ def call_of(word: Word, place: int, handle: int) -> Call:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """A word, its request and the answer; `at` is where its acknowledgement stands in the log."""
+    """A word, its request and the answer; `at` is where its acknowledgement stands in the log.
+
+    Without an answer the worker was killed within the word; `at` is where it did its last step.
+    """
 
     word: Word
     call: Call | None
@@ -190,7 +193,9 @@ class Story:
             if operation is None:
                 continue
             worker, begun, ended = told.word.worker, 2 * place, 2 * place + 1
-            if place < acked:
+            if place < acked and told.reply is None:
+                yield Did(worker, operation, begun, ended, Fate.MAYBE)
+            elif place < acked:
                 result = None
                 if told.call is not None and told.word.kind != "close":
                     result = result_of(value_of(told.call, told.reply))
@@ -238,7 +243,7 @@ def place_acks(
         mine = [
             place
             for place, it in enumerate(told)
-            if it.word.worker == worker and it.word.kind != "exit"
+            if it.word.worker == worker and it.word.kind != "exit" and it.reply is not None
         ]
         assert len(lines) >= len(mine), "every answer is a line"
         for place, at in zip(mine, lines[len(lines) - len(mine) :], strict=True):

@@ -92,16 +92,28 @@ def need_strace() -> None:
 class Traced:
     """One adapter under strace."""
 
-    def __init__(self, target: Target, output: Path, prefix: Sequence[str] = ()) -> None:
-        """`prefix` are words in front of strace's own."""
+    def __init__(
+        self,
+        target: Target,
+        output: Path,
+        prefix: Sequence[str] = (),
+        inject: Sequence[str] = (),
+    ) -> None:
+        """`prefix` are words in front of strace's own, `inject` what it injects."""
         self.output = output
-        words = [*prefix, *_strace.options(output, RECORDED, raw=RAW), "--"]
+        options = _strace.options(output, RECORDED, raw=RAW, quick=not inject, inject=inject)
+        words = [*prefix, *options, "--"]
         self.host = new_host(target, words)
         self.stdout = self.host.output  # strace's own descriptor 1 is soon another one
 
     def finish(self, limit_s: float) -> list[Event]:
         """Let it end by itself; the events of its whole life."""
         self.host.exit(limit_s)
+        return read_trace(self.output)
+
+    def killed(self) -> list[Event]:
+        """The events of a life that was cut short."""
+        self.host.kill()
         return read_trace(self.output)
 
     def end(self) -> None:

@@ -14,11 +14,14 @@ from lychgate_conformance.blackbox._explore import Explorer, Failure, fits
 from lychgate_conformance.blackbox._images import Bounds
 from lychgate_conformance.blackbox._kill import Killed, Killer
 from lychgate_conformance.blackbox._script import Script
+from lychgate_conformance.blackbox._succession import crashes_after_kills
 from lychgate_conformance.blackbox._traced import need_strace
 
 BOUNDS = Bounds()
 KILLS_MAX = 60
 """Real kills of one case; beyond it a seeded choice of the calls, and PARTIAL."""
+SUCCESSIONS_MAX = 16
+"""Kills of one case after which another worker goes on."""
 _SHRINKS_MAX = 4
 _SHRUNK = Bounds(images_max=1200, family_max=300)
 
@@ -45,6 +48,12 @@ def host_crashes(stage: Stage, text: str, frequency: float = 0.0, recoveries: in
     explore(stage, lambda explorer: explorer.host_crashes(script, recoveries))
 
 
+def successions(stage: Stage, before: str, after: str, frequency: float = 0.0) -> None:
+    """A worker is killed at each call of its last word, another goes on, and the host crashes."""
+    first, second = Script.of(before, frequency), Script.of(after, frequency)
+    explore(stage, lambda explorer: crashes_after_kills(explorer, first, second, SUCCESSIONS_MAX))
+
+
 def process_kills(stage: Stage, text: str, frequency: float = 0.0) -> None:
     """The image at entry and exit of every call, with every prefix of the write in flight."""
     script = Script.of(text, frequency)
@@ -53,7 +62,7 @@ def process_kills(stage: Stage, text: str, frequency: float = 0.0) -> None:
 
 def smallest(explorer: Explorer, failure: Failure) -> Failure:
     """The failure of a shorter script, where leaving words out still fails; a few are tried."""
-    if failure.depth > 1:
+    if failure.depth > 1 or any(it.reply is None for it in failure.story.told):
         return failure
     explorer.bounds = _SHRUNK
     best = failure

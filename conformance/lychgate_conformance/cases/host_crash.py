@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from lychgate_conformance._case import case
 from lychgate_conformance._stage import Stage
-from lychgate_conformance.cases._crash import host_crashes
+from lychgate_conformance.cases._crash import host_crashes, successions
 
 CRASH = "stores, survives_host_crash, uses_path, caller_ids"
 TASKS = f"{CRASH}, not fsync_policy=never"
@@ -110,6 +110,14 @@ def crash_in_recovery_tasks(stage: Stage) -> None:
 )  # fmt: skip
 def take_over(stage: Stage) -> None:
     host_crashes(stage, "open task:a dead:a task:b exit 2/open 2/pending 2/task:c 2/done:a")
+
+
+@case(
+    "L3-RECOVER-004", "host crash after a process died within a removal and another went on",
+    "D19, D32", f"{TWO}, survives_process_kill", _LIMIT_S,
+)  # fmt: skip
+def died_and_succeeded(stage: Stage) -> None:
+    successions(stage, "open dead:a dead:b undead:a", "2/open 2/dead:c 2/dead:d")
 
 
 @case(

@@ -261,6 +261,24 @@ class NoChecksum(Durable):
         return row
 
 
+@mutant("trusts-the-name", "L3-RECOVER-004")
+class TrustsTheName(Durable):
+    """Takes the name of a file that it finds for durable, whoever made it and died."""
+
+    def recover(self, file: str) -> None:
+        if not os.path.exists(file):
+            super().recover(file)
+
+    def append(self, file: str, row: Row) -> None:
+        self.appending = True
+        super().append(file, row)
+        del self.appending
+
+    def sync_directory(self, directory: str) -> None:
+        if not hasattr(self, "appending"):
+            super().sync_directory(directory)
+
+
 @mutant("sqlite-normal", "L3-DLQ-001")
 class SqliteNormal(Wal):
     """SQLite with a write-ahead log that is not fsynced with each commit."""

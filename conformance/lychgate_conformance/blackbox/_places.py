@@ -1,0 +1,49 @@
+"""Where to kill, and whether a kill happened."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lychgate_conformance.blackbox._calls import MUTATING
+from lychgate_conformance.blackbox._strace import Call, Event, Gone
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A call to be killed at: its name and which one of that name, of those that strace has seen."""
+
+    name: str
+    when: int
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.when}"
+
+    @property
+    def injection(self) -> str:
+        """strace's words for it."""
+        return f"{self.name}:signal=KILL:when={self.when}"
+
+
+def places(events: Sequence[Event], world: str) -> list[Place]:
+    """Every call about a file of the world that changes something, in order."""
+    escaped = "".join(f"\\x{byte:02x}" for byte in world.encode("utf-8", "surrogateescape"))
+    counts: Counter[tuple[int, str]] = Counter()
+    found: dict[Place, None] = {}
+    for event in events:
+        if isinstance(event, Call) and event.name in MUTATING:
+            counts[event.pid, event.name] += 1
+            if event.worked and any(escaped in arg for arg in (*event.args, event.answer)):
+                found[Place(event.name, counts[event.pid, event.name])] = None
+    return list(found)
+
+
+def happened(events: Sequence[Event], at: Place) -> bool:
+    """Whether a trace ends with a kill within the call that was asked for."""
+    calls = [it for it in events if isinstance(it, Call) and it.name == at.name]
+    killed = any(isinstance(it, Gone) and "SIGKILL" in it.how for it in events)
+    cut = [it for it in calls if it.result is None]
+    return killed and bool(cut) and Counter(it.pid for it in calls)[cut[0].pid] == at.when
+
+
