@@ -95,7 +95,7 @@ class Record(NamedTuple):
 
 class Bad(NamedTuple):
     """What stands at `offset` is no record. `foreign`: it is one of a version or type that this
-    engine does not know, so it must not be taken for a torn one. `sealed`: its checksum is right.
+    engine does not know, so it must not be taken for a torn one. `sealed`: its checksum fits.
     """
 
     offset: int

@@ -1,8 +1,8 @@
 """`lychgate all`: the main job, which `./run` is a doorstep to.
 
-Model-check every quick model, walk the engine along their edges, then hold the disk and the nil backend to their promises on real
-files; one table, one report each. Each part is the command that a person would type, run as a child
-so that none can spoil another; the worst exit code is ours.
+Model-check every quick model, walk the engine along their edges, then hold the disk and the nil
+backend to their promises on real files; one table, one report each. Each part is the command that a
+person would type, run as a child so that none can spoil another; the worst exit code is ours.
 """
 
 from __future__ import annotations
