@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from lychgate import Sql
@@ -45,7 +46,7 @@ def make_stale(url: str, worker: Sql, seconds: float = 3600.0) -> None:
 
 def sweep(worker: Sql) -> None:
     """What this worker does when a heartbeat is due."""
-    worker._worker.keep_alive(0.0, at_once=True)
+    worker._worker.keep_alive(time.time(), at_once=True)
 
 
 def rows(url: str) -> dict[str, tuple[str | None, int]]:

@@ -299,6 +299,21 @@ def test_a_claim_without_an_answer(make: MakeSql, url: str, after: bool) -> None
     assert rows(url)[held] == (worker._worker.name, 1), "what it knows it keeps"
 
 
+def test_an_old_token_is_no_knowledge(make: MakeSql, url: str) -> None:
+    """Q5, Q6: taken for dead, registered anew, and the answer to its claim of the same task lost:
+    the token of the earlier claim does not keep the task from going back (found by the walk)."""
+    worker, other = make(), make()
+    task_id = worker.add_task("task")
+    make_stale(url, worker)
+    sweep(other)
+    sweep(worker)
+    lose_next_answer(worker, True)
+    with pytest.raises(SqlError):
+        worker.pending_tasks()
+    worker.tick(1.0)
+    assert rows(url) == {task_id: (None, 2)}
+
+
 def test_claims_at_once_are_disjoint(make: MakeSql) -> None:
     """Q5, Q8, Q10: threads of several workers; every task claimed once, nobody sees BUSY."""
     producer = make()

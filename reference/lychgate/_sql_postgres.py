@@ -5,6 +5,10 @@
 Rules of this file
   * The claim looks at its own worker's row first and locks it: a sweep that is under way is waited
     for, and one that comes later passes over it (Sql.tla, ClaimBegin and SweepBegin).
+  * Its order begins with owner_id, which is NULL throughout: PostgreSQL takes the order of an index
+    only as it stands there, and would sort the whole backlog otherwise.
+  * Every statement here is made for an index, and sessions say so: a planner without statistics, or
+    with those of an empty table, would read and sort the backlog at each claim.
   * statement_timestamp() is the database's clock: it stands still all through a statement, so that
     an index can be used. now() would be the beginning of the transaction.
   * A session that stands idle inside a transaction is ended by the server, so that a worker which
@@ -28,14 +32,14 @@ _ARM = """
   SELECT t.id FROM lychgate_tasks AS t
   WHERE t.owner_id IS NULL AND t.due_at <= {now} AND t.claim_count %s
     AND EXISTS (SELECT 1 FROM me)
-  ORDER BY t.due_at, t.id LIMIT :%s FOR UPDATE OF t SKIP LOCKED"""
+  ORDER BY %s LIMIT :%s FOR UPDATE OF t SKIP LOCKED"""
 
 _CLAIM = f"""
 WITH me AS MATERIALIZED (
   SELECT id FROM lychgate_workers
   WHERE id = :me AND heartbeat_at >= {{now}} - CAST(:stale AS double precision) FOR SHARE),
-due AS MATERIALIZED ({_ARM % ("< 2", "batch")}),
-suspect AS MATERIALIZED ({_ARM % (">= 2", "suspects")})
+due AS MATERIALIZED ({_ARM % ("< 2", "t.owner_id, t.due_at, t.id", "batch")}),
+suspect AS MATERIALIZED ({_ARM % (">= 2", "t.due_at, t.id", "suspects")})
 UPDATE lychgate_tasks AS t SET owner_id = :me, claim_count = t.claim_count + 1
 FROM (SELECT id FROM due UNION ALL SELECT id FROM suspect) AS picked
 WHERE t.id = picked.id
@@ -48,7 +52,9 @@ SELECT pg_advisory_xact_lock(
   7599365, CAST(CAST(CAST('lychgate_dead_tasks' AS regclass) AS oid) AS integer))"""
 
 _SETTINGS = """
-SELECT set_config('idle_in_transaction_session_timeout', '60000', false),
+SELECT set_config('enable_seqscan', 'off', false),
+       set_config('enable_bitmapscan', 'off', false),
+       set_config('idle_in_transaction_session_timeout', '60000', false),
        set_config('lock_timeout', '30000', false),
        set_config('statement_timeout', '60000', false),
        set_config('synchronous_commit',

@@ -25,15 +25,17 @@ Remedies = dict[str, str]
 _NOW = "((julianday('now') - 2440587.5) * 86400.0)"
 
 _ARM = """
-    SELECT id FROM (SELECT id FROM lychgate_tasks
+    SELECT id FROM (SELECT id FROM lychgate_tasks INDEXED BY %s
       WHERE owner_id IS NULL AND due_at <= {now} AND claim_count %s
         AND EXISTS (SELECT 1 FROM lychgate_workers
                     WHERE id = :me AND heartbeat_at >= {now} - :stale)
       ORDER BY due_at, id LIMIT :%s)"""
 
+_FRESH = _ARM % ("lychgate_tasks_due", "< 2", "batch")
+_SUSPECT = _ARM % ("lychgate_tasks_suspect", ">= 2", "suspects")
 _CLAIM = f"""
 UPDATE lychgate_tasks SET owner_id = :me, claim_count = claim_count + 1
-WHERE id IN ({_ARM % ("< 2", "batch")} UNION ALL {_ARM % (">= 2", "suspects")})
+WHERE id IN ({_FRESH} UNION ALL {_SUSPECT})
 RETURNING id, serialized_task, codec, publish_at, due_at, claim_count""".replace("{now}", _NOW)
 
 

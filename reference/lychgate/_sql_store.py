@@ -107,10 +107,10 @@ class Statements:
             value,
         )
 
-    def owned(self, db: Connection, me: str) -> list[str]:
-        """The tasks that the database says are this worker's."""
-        found = db.rows("SELECT id FROM lychgate_tasks WHERE owner_id = :me", {"me": me})
-        return [row[0] for row in found]
+    def owned(self, db: Connection, me: str) -> dict[str, Token]:
+        """The tasks that the database says are this worker's, with the tokens that end them."""
+        sql = "SELECT id, claim_count FROM lychgate_tasks WHERE owner_id = :me"
+        return {row[0]: Token(me, row[1]) for row in db.rows(sql, {"me": me})}
 
     def give_back(self, db: Connection, me: str, keys: Iterable[str]) -> None:
         for key in sorted(keys):

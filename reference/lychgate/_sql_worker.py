@@ -112,7 +112,8 @@ class Worker:
         name = self.name
 
         def work(db: Connection) -> int:
-            unknown = [key for key in self._db.owned(db, name) if key not in self._held]
+            owned = self._db.owned(db, name)
+            unknown = [key for key, token in owned.items() if not self._has(key, token)]
             self._db.give_back(db, name, unknown)
             return len(unknown)
 
@@ -136,6 +137,11 @@ class Worker:
     def held(self, key: str) -> Held | None:
         """What this worker has of a task, as far as it knows."""
         return self._held.get(key)
+
+    def _has(self, key: str, token: Token) -> bool:
+        """Whether it knows of this claim; a token of an earlier one is worth nothing."""
+        held = self._held.get(key)
+        return held is not None and held.token == token
 
     def _hold(self, key: str, token: Token) -> None:
         with self._guard:

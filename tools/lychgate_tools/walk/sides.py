@@ -14,7 +14,7 @@ from unittest import mock
 from lychgate import _lock
 from lychgate_tools.manifest import Model
 from lychgate_tools.tlc import cfg
-from lychgate_tools.walk import composed, ids, queue, store, wal
+from lychgate_tools.walk import composed, ids, queue, sql, sql_graph, store, wal
 from lychgate_tools.walk.graph import Graph
 from lychgate_tools.walk.tour import Side
 
@@ -25,6 +25,7 @@ SIDES: dict[str, Callable[[Graph, str], Side]] = {
     "WalIds": ids.Side,
     "Queue": queue.Side,
     "Store": composed.Side,
+    "Sql": sql.Side,
 }
 """The engine's side, by root module; called with the graph and the text of the model file."""
 
@@ -49,6 +50,11 @@ def excluded(model: Model) -> str:
     if plain(model.module, "")[0] in SIDES:
         return ""
     return _WITHOUT_ENGINE.get(model.module, f"module {model.module} has no side of the engine")
+
+
+def walked(root: str, graph: Graph) -> Graph:
+    """The part of a graph that the engine's side can take: of Sql, what one writer leaves."""
+    return sql_graph.atomic(graph) if root == "Sql" else graph
 
 
 def plain(root: str, config: str) -> tuple[str, str]:

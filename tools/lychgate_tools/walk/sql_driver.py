@@ -1,0 +1,46 @@
+"""SQLite for a walk: without fsyncs, and with connections that break where they are told to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lychgate._sql_driver import Connection, Failure
+from lychgate._sql_sqlite import Sqlite
+
+
+class Breaks:
+    """A connection that breaks: after a COMMIT, or at the first statement."""
+
+    def __init__(self, inner: Connection, at: str) -> None:
+        self._inner = inner
+        self._at = at
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def rows(self, *args: Any) -> Any:
+        if self._at == "rows":
+            raise Broken
+        return self._inner.rows(*args)
+
+    def commit(self) -> None:
+        self._inner.commit()
+        raise Broken
+
+
+class Broken(Exception):
+    """The answer does not come."""
+
+
+class WalkedSqlite(Sqlite):
+    """SQLite without its fsyncs: no walk crashes the host."""
+
+    def connect(self, create: bool = False) -> Any:
+        connection = super().connect(create)
+        connection.rows("PRAGMA synchronous = OFF")
+        return connection
+
+    def failure(self, error: Exception) -> Failure | None:
+        if isinstance(error, Broken):
+            return Failure("test", "the connection broke", "call again", lost=True)
+        return super().failure(error)
