@@ -132,6 +132,7 @@ def walk_model(spec: Spec, model: Model) -> Outcome:
             f"{model.distinct}: run `lychgate check {model.name}`",
             ExitCode.SHORT,
         )
+    found = sides.walked(root, found)
     gc.freeze()  # the graph is never garbage: looking through it again costs a third of the walk
     side = sides.SIDES[root](found, config)
     with sides.constants(config):

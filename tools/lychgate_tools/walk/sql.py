@@ -42,7 +42,7 @@ from lychgate_tools.walk.sql_graph import due
 from lychgate_tools.walk.tour import Mismatch
 
 UNIT_S = 1e6
-"""A step of the model's clock. Ages are written half a unit old, so that no second matters."""
+"""A step of the model's clock, so long that no second matters."""
 
 _CLOCK = {"Advance", "JumpBack", "Drift", "ChangeLimit"}
 _QUEUE = {"RunOk", "RunFails"}
@@ -110,13 +110,9 @@ class SqlWorld:
         for i in self._value(state, "here"):
             self._side.do(
                 "UPDATE lychgate_tasks SET due_at = :at WHERE id = :id",
-                at=self._due(self._value(state, "wait")[i]),
+                at=_due(self._value(state, "wait")[i]),
                 id=str(i),
             )
-
-    @staticmethod
-    def _due(wait: int) -> float:
-        return time.time() + (wait - 0.5) * UNIT_S
 
     def close(self) -> None:
         self._workers.clear()
@@ -205,7 +201,7 @@ class SqlWorld:
     def _do_EnqueueLater(self, source: int, target: int) -> None:
         (i,) = self._value(target, "used") - self._value(source, "used")
         w = min(self._value(source, "up"), key=str)
-        self._workers[w].add_task(0, self._due(self._value(target, "wait")[i]), str(i))
+        self._workers[w].add_task(0, _due(self._value(target, "wait")[i]), str(i))
 
     # --- transactions that read first -----------------------------------------------------------
 
@@ -253,7 +249,7 @@ class SqlWorld:
         if how == "bury":
             return lambda: sql.add_dead_task(key, 0, None, "", 0)
         tries = self._value(source, "tries")[i] + 1
-        return lambda: sql.add_task(tries, self._due(self._side.delay), key)
+        return lambda: sql.add_task(tries, _due(self._side.delay), key)
 
     def _ends(self, source: int, target: int, how: str) -> None:
         """An end that succeeds: the row's owner makes it."""
@@ -349,6 +345,10 @@ class SqlWorld:
             view[f"held by {w}"] = frozenset((k, t.count) for k, t in tokens if t.owner == name)
             view[f"{w} is unsure"] = sql._worker._unsure
         return view
+
+
+def _due(wait: int) -> float:
+    return time.time() + (wait - 0.5) * UNIT_S
 
 
 class Side:
