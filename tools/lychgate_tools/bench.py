@@ -14,7 +14,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from lychgate_tools import bench_designs, bench_peers, bench_store
+from lychgate_tools import bench_designs, bench_peers, bench_sql, bench_store
 from lychgate_tools.bench_measure import Result, surroundings
 from lychgate_tools.bench_store import Plan
 from lychgate_tools.mounts import mount_of
@@ -38,6 +38,7 @@ BENCHES: dict[str, Callable[[Plan], list[Result]]] = {
     "lock-timeout": bench_store.lock_timeout,
     "designs": bench_designs.designs,
     "peers": bench_peers.peers,
+    "sql": bench_sql.sql,
 }
 
 SIZE = 1_000_000

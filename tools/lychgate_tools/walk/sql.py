@@ -8,8 +8,7 @@ Rules of this file
     graph is that of `sql_graph.atomic`.
   * Time is moved by writing it: a unit of the model's clock is a long time, and steps of the clock
     set heartbeats and due times to what the model says they are.
-  * A lost answer is a connection that breaks after the COMMIT; Rollback is one that breaks before
-    the claim's first statement is answered.
+  * A lost answer is a connection that breaks after the COMMIT, a Rollback one that breaks before.
   * What the model leaves to the queue (RunOk, RunFails) has no call; a start's sweep is a step.
 """
 
