@@ -7,8 +7,6 @@ with both, the plan is run on that mutant (`engine` is the engine as it is).
 
 from __future__ import annotations
 
-import argparse
-
 from lychgate_conformance.lab._hunt import ENGINE, MUTANTS, find_mutant, led, shrunk, target_named
 from lychgate_conformance.lab._plan import Plan, parse_plan
 from lychgate_conformance.lab._replay import replay

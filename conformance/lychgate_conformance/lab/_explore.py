@@ -35,7 +35,7 @@ from lychgate_conformance.lab._oracle import Oracle
 from lychgate_conformance.lab._plan import Phase, Plan, Setting
 from lychgate_conformance.lab._recover import Outcome, Recovery, part_of
 from lychgate_conformance.lab._run import Run
-from lychgate_conformance.lab._starts import BOOT, find_start
+from lychgate_conformance.lab._starts import find_start
 from lychgate_conformance.lab._target import Target
 from lychgate_conformance.lab._workload import Fiber, Workload, parse_workload
 
@@ -253,7 +253,7 @@ class Explorer:
         if not able:
             return
         free = able[0] is not run.current
-        if self.bounds.focus and not free and self._next(able[0]) not in self.bounds.focus:
+        if self.bounds.focus and not free and _next_step(able[0]) not in self.bounds.focus:
             return
         if free or self._spent < self.bounds.preemptions:
             for other in range(1, len(able)):
@@ -262,9 +262,6 @@ class Explorer:
             self.totals.partial[f"{self.bounds.preemptions} preemptions"] += 1
         for kill in range(len(run.kinds_of_kill(able[0]))):
             yield [*choices, len(able) + kill]
-
-    def _next(self, fiber: Actor) -> str:
-        return "" if fiber.op is None else fiber.op.action
 
     def _drop(self, run: Run) -> None:
         try:
@@ -345,6 +342,10 @@ class Explorer:
         if self.bounds.stop_at in (ANY, finding.kind):
             self._is_found = True
             raise Enough
+
+
+def _next_step(fiber: Actor) -> str:
+    return "" if fiber.op is None else fiber.op.action
 
 
 def verdict(oracle: Oracle, outcome: Outcome, host_crashed: bool) -> str:
