@@ -56,7 +56,7 @@ Answer(a, w, f, x) ==
     [] a = "ReadWal" /\ pc[w] = "merge.ReadWal" -> Lines(FsContent(fs, Cur[w]), me[w].got)
     [] a = "ReadWal" /\ pc[w] = "rotate.ReadWal" ->
          LET c == FsContent(fs, Own[w]) IN Lines(c, me[w].got \cap Replay(c))
-    [] a = "CopyWal" -> Batch(w)
+    [] a = "CopyWal" -> LET b == Batch(w) IN IF me[w].rec = "rest" THEN <<b[Len(b)]>> ELSE b
     [] a = "AppendWal" -> IF pc[w] = "idle" THEN Line(Record(x)) ELSE <<Back[Record(x)]>>
     [] OTHER -> x
 
@@ -66,17 +66,18 @@ Agrees(a, w, f, x) ==
            ELSE [n \in Names |-> IF fs'.dir[n] = fs'.fd[New[w]] THEN x[1]
                                  ELSE IF label[n] = x[1] THEN "" ELSE label[n]]
 
+\* Steps that an operation leaves to the next one when they fail.
+Postponed == {"retire.UnlinkWal", "drop.UnlinkWal", "settle.FsyncWalDir", "dropped.FsyncWalDir"}
+
 \* A call has returned; x is its name, its task and its outcome.  What it promised is true now.
 Told(w, f, x) ==
-  /\ pc[w] \in {"idle", "down"}
+  /\ x[3] = "ok" => pc[w] \in {"idle", "down"} \cup Postponed
   /\ x[3] = "ok" /\ x[1] = "add" => word[x[2]] \in {"acked", "synced"}
   /\ x[3] = "ok" /\ x[1] = "remove" => word[x[2]] \in {"removed", "buried"}
   /\ x[3] = "ok" /\ x[1] \in {"sync", "close"} => ~Dirty(w)
 
 \* A failure that the next operation repeats is a stutter of the spec.
 Repeated(a, w) ==
-  /\ \/ a = "UnlinkWal" /\ pc[w] \in {"retire.UnlinkWal", "drop.UnlinkWal"}
-     \/ a = "FsyncWalDir" /\ pc[w] \in {"settle.FsyncWalDir", "dropped.FsyncWalDir"}
-     \/ a = "CreateWal" /\ pc[w] = "idle"
+  /\ pc[w] \in Postponed \/ (a = "CreateWal" /\ pc[w] = "idle")
   /\ UNCHANGED vars
 =============================================================================

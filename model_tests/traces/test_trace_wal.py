@@ -39,13 +39,13 @@ def simulated_trace(plan: WalPlan) -> Trace:
 
 
 def test_the_simulators_traces_are_behaviours(checker: Checker) -> None:
-    """W2-W12: workers that start, write, rotate, close, die and are taken over."""
-    plans = [WalPlan(seed, calls=14, eager=bool(seed % 2)) for seed in range(12)]
+    """W2-W12: workers that start, write, rotate, close, die and are taken over; calls that fail."""
+    plans = [WalPlan(seed, calls=22, eager=bool(seed % 2), fails=4) for seed in range(14)]
     batches = checker.check([simulated_trace(plan) for plan in plans])
     assert [batch.accepted.count(False) for batch in batches] == [0, 0]
     covered = coverage.of(checker, batches)["Wal"]
-    assert len(covered.actions) >= 15, sorted(covered.missing)
-    assert covered.successions >= 40
+    assert len(covered.actions) >= 16, sorted(covered.missing)
+    assert covered.successions >= 50
 
 
 def test_traces_of_real_files_are_behaviours(checker: Checker) -> None:

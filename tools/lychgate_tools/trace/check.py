@@ -17,7 +17,7 @@ from lychgate_tools.tlc.output import Verdict
 from lychgate_tools.tlc.runner import Runner, Task
 from lychgate_tools.tlc.sany import Parsed
 from lychgate_tools.trace import module
-from lychgate_tools.trace.format import Event, Trace
+from lychgate_tools.trace.format import Trace
 from lychgate_tools.trace.kind import Kind
 from lychgate_tools.trace.kinds import kind_of
 from lychgate_tools.trace.module import Tree
@@ -57,6 +57,8 @@ class Checker:
     limits: Limits = Limits()
     invariants: bool = False
     _parsed: dict[str, Parsed] = field(default_factory=dict)
+    _arms: dict[str, dict[str, str]] = field(default_factory=dict)
+    _heads: dict[tuple[str, str, str, str], str] = field(default_factory=dict)
     _modules: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -73,7 +75,10 @@ class Checker:
         return self._parsed[kind.root]
 
     def arms(self, kind: Kind) -> dict[str, str]:
-        return module.arms_of(self.parsed(kind), self.modules, kind)
+        """Per action of the spec, how it is applied to an event; worked out once."""
+        if kind.root not in self._arms:
+            self._arms[kind.root] = module.arms_of(self.parsed(kind), self.modules, kind)
+        return self._arms[kind.root]
 
     def check(
         self, traces: Sequence[Trace], on_progress: Callable[[int], None] | None = None
@@ -91,28 +96,33 @@ class Checker:
 
     def _look(self, trace: Trace, kind: Kind) -> None:
         """What no spec could make sense of is a mistake in the file and no verdict."""
-        known = {*self.arms(kind), *kind.told}
         self._demand(trace, 1, kind.constant in trace.constants, f"no constant {kind.constant}")
+        names, said = set(kind.names), f"seen has to hold {', '.join(sorted(kind.names))}"
+        self._demand(trace, 1, not names or set(trace.seen) == names, said)
+        seen = trace.seen
         for event in trace.events:
-            hint = "" if event.action in known else nearest(event.action, known)
-            said = f"{kind.module} has no action {event.action!r}{hint}"
-            self._demand(trace, event.line, event.action in known, said)
-            for name in self._missing(kind, event):
-                self._demand(trace, event.line, False, f"{event.action} needs a {name}")
-            for name in (event.worker, event.fiber):
-                self._demand(trace, event.line, not name or name.isidentifier(),
-                             f"{name!r} is not a name")  # fmt: skip
-        names = set(kind.names)
-        said = f"seen has to hold {', '.join(sorted(names))}"
-        for line, seen in ((1, trace.seen), *((e.line, e.seen) for e in trace.events)):
-            self._demand(trace, line, not names or set(seen) == names, said)
+            head = kind.module, event.action, event.worker, event.fiber
+            if head not in self._heads:
+                self._heads[head] = self._wrong(kind, *head[1:])
+            self._demand(trace, event.line, not self._heads[head], self._heads[head])
+            if event.seen is not seen:
+                seen = event.seen
+                self._demand(trace, event.line, not names or set(seen) == names, said)
 
-    def _missing(self, kind: Kind, event: Event) -> list[str]:
-        """Who has to act in an event, and is not named."""
-        action = self.parsed(kind).named(event.action)
-        names = {"w", "f"} if action is None else set(module.parameters(action, self.modules))
-        found = (("w", event.worker, "worker"), ("f", event.fiber, "fiber"))
-        return [what for name, value, what in found if name in names and not value]
+    def _wrong(self, kind: Kind, action: str, worker: str, fiber: str) -> str:
+        """What is wrong with who did what in an event; empty if nothing is."""
+        known = {*self.arms(kind), *kind.told}
+        if action not in known:
+            return f"{kind.module} has no action {action!r}{nearest(action, known)}"
+        for name in (worker, fiber):
+            if name and not name.isidentifier():
+                return f"{name!r} is not a name"
+        step = self.parsed(kind).named(action)
+        needs = {"w", "f"} if step is None else set(module.parameters(step, self.modules))
+        for parameter, name, what in (("w", worker, "worker"), ("f", fiber, "fiber")):
+            if parameter in needs and not name:
+                return f"{action} needs a {what}"
+        return ""
 
     def _demand(self, trace: Trace, line: int, fine: bool, said: str) -> None:
         if not fine:
@@ -146,7 +156,7 @@ class Checker:
             config=module.config(values, kind.invariants if self.invariants else ()),
             deadlock=False,
             coverage=False,
-            small=tree.distinct < 50_000,
+            small=True,  # one state after another: the optimising compiler costs more than it gives
             memory=self.limits.memory,
             timeout_s=self.limits.timeout_s,
         )

@@ -55,6 +55,12 @@ SOURCES: dict[str, tuple[Record, str]] = {
         ),
         "tasks, 3 workers on the simulated file system, killed now and then",
     ),
+    "simulator-wal-faults": (
+        lambda out, seed, calls: simulated_wal.record(
+            out, WalPlan(seed, calls, eager=bool(seed % 2), fails=4)
+        ),
+        "the same with failed calls and short writes",
+    ),
     "fibers": (fibers.record, "dead tasks, one process of 4 asyncio tasks on real files"),
     "fibers-wal": (
         lambda out, seed, calls: fibers.record(out, seed, calls, "wal"),
@@ -84,7 +90,7 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def _add_record(verbs: Subparsers) -> None:
-    known = "\n".join(f"  {name:17} {about}" for name, (_, about) in SOURCES.items())
+    known = "\n".join(f"  {name:20} {about}" for name, (_, about) in SOURCES.items())
     record = verbs.add_parser(
         "record",
         help="write traces",

@@ -105,7 +105,7 @@ class DeadEyes:
         return "clean" if data == clean_mark(self._boot()) else "dirty"
 
     def describe(
-        self, op: Op[Any], result: object, error: BaseException | None
+        self, worker: str, op: Op[Any], result: object, error: BaseException | None
     ) -> Described | None:
         kind = type(op)
         if op.action not in DEAD_ACTIONS or (kind is Sleep and not _waits_for_lock(op)):

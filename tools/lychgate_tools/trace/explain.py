@@ -21,6 +21,7 @@ from lychgate_tools.trace.check import Batch, Checker, failure
 from lychgate_tools.trace.format import Event, Trace
 from lychgate_tools.trace.kind import Kind
 from lychgate_tools.trace.module import Tree
+from lychgate_tools.ui import UserError
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,10 @@ def explain(checker: Checker, batch: Batch, trace: Trace) -> Rejection:
     action = _action(checker, kind, event)
     conjuncts = _conjuncts(checker, action) if action is not None else []
     extra = _diagnosis(checker, kind, action, conjuncts, last)
-    lines = _run(checker, batch, tree, extra)
+    try:
+        lines = _run(checker, batch, tree, extra)
+    except UserError:  # a conjunct that has no value in a state where its action is out of place
+        lines = []
     return _verdict(kind, trace, event, action, conjuncts, lines)
 
 

@@ -35,7 +35,7 @@ class Eyes(Protocol):
         """All that can be seen now."""
 
     def describe(
-        self, op: Op[Any], result: object, error: BaseException | None
+        self, worker: str, op: Op[Any], result: object, error: BaseException | None
     ) -> Described | None:
         """A step as the event shows it; None for a step of another protocol."""
 
@@ -68,7 +68,7 @@ class Recorder:
         """What a driver calls after each step of this fiber."""
 
         def observe(op: Op[Any], result: object, error: BaseException | None) -> None:
-            described = self._eyes.describe(op, result, error)
+            described = self._eyes.describe(worker, op, result, error)
             if described is not None:
                 self.steps += 1
                 self._event(op.action, worker, fiber, described)

@@ -2,11 +2,14 @@
 
 As in `simulated`, one thread drives all programs and a seeded generator chooses who goes next.
 Workers start, add, remove, sync, rotate (the limit of a file's size is a few records), close, start
-again, and are killed between any two steps, so that others take over what they left.
+again, and are killed between any two steps, so that others take over what they left. Calls fail,
+writes are short. Without host crashes: the spec keeps of a file that a crash left its valid records
+alone, so that what can be seen of it is not what the spec has.
 """
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from random import Random
@@ -17,11 +20,24 @@ from lychgate import StorageError, _wal
 from lychgate._drive import Observer
 from lychgate._ids import TaskIds
 from lychgate._op import Op, Program
-from lychgate._ops import CloseWal, CopyWal, ListWals, ReadWal
+from lychgate._ops import (
+    AppendWal,
+    ClaimOpen,
+    CloseWal,
+    CopyWal,
+    CreateWal,
+    FsyncWal,
+    FsyncWalDir,
+    ListWals,
+    ReadWal,
+    TruncateWal,
+    UnlinkWal,
+)
 from lychgate._records import JSON, wal_add_line
 from lychgate._stats import Stats
 from lychgate._wal import Wal
 from lychgate_conformance.lab._disk import Machine
+from lychgate_conformance.lab._faults import Fault, Loss
 from lychgate_conformance.lab._image import image_of
 from lychgate_conformance.lab._simfs import SimFs
 
@@ -32,6 +48,10 @@ from lychgate_tools.trace.wal_eyes import Labels, WalEyes
 DIRECTORY, PREFIX = "/s", "p-"
 ROTATE_BYTES = 160
 FIBER = "f1"
+_MAY_FAIL = (
+    AppendWal, ClaimOpen, CopyWal, CreateWal, FsyncWal, FsyncWalDir, ReadWal, TruncateWal,
+    UnlinkWal,
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -43,6 +63,7 @@ class WalPlan:
     workers: int = 3
     kills: int = 2
     eager: bool = True
+    fails: int = 0  # calls that fail, or writes that are short
 
 
 @dataclass
@@ -51,6 +72,8 @@ class _Process:
     wal: Wal
     live: set[str] = field(default_factory=set)  # its tasks, as its caller knows them
     call: _Running | None = None
+    before: Op[Any] | None = None  # its last step
+    copied: bool = False  # whether it has copied a piece, and may copy another
     closed: bool = False  # whether the last step of its last call was a CloseWal
 
 
@@ -85,6 +108,7 @@ class _Run:
             f"w{number}": None for number in range(1, plan.workers + 1)
         }
         self.calls_left, self.kills_left, self.added = plan.calls, plan.kills, 0
+        self.fails_left = plan.fails
 
     def _look(self) -> dict[str, bytes]:
         nodes = self.machine.disk.nodes
@@ -103,7 +127,10 @@ class _Run:
                 self.calls_left -= 1
                 self._call(self.chance.choice(idle))
             elif running:
-                self._step(self.chance.choice(running))
+                w = self.chance.choice(running)
+                if self.fails_left and self.chance.random() < 0.05:
+                    self._let_fail(w)
+                self._step(w)
             else:
                 return
             yield
@@ -121,6 +148,22 @@ class _Run:
         process.call.program.close()
         self.workers[w] = None
         self.recorder.world("Kill", w)
+
+    def _let_fail(self, w: str) -> None:
+        """The next step fails, or writes all but the newline. Not in a close, which goes on to
+        its end and leaves what a kill leaves; nor between pieces that `wal_pieces` joins."""
+        process = self.workers[w]
+        assert process is not None and process.call is not None
+        pending, before = process.call.pending, process.before
+        if not isinstance(pending, _MAY_FAIL) or process.call.op == "close" or process.copied:
+            return
+        if isinstance(pending, ReadWal) and isinstance(before, ReadWal):
+            return
+        self.fails_left -= 1
+        fault = Fault(process.fs.calls + 1, errno.EIO, loss=Loss.CLEAN)
+        if isinstance(pending, (AppendWal, CopyWal)) and self.chance.random() < 0.5:
+            fault = Fault(process.fs.calls + 1, keep=len(pending.data) - 1)  # no newline
+        process.fs.inject(fault)
 
     def _call(self, w: str) -> None:
         process = self.workers[w]
@@ -159,7 +202,12 @@ class _Run:
             result = running.pending.perform(process.fs)
         except OSError as raised:
             error = raised
+        process.fs.inject(None)
         running.observe(running.pending, result, error)
+        process.before = running.pending
+        process.copied = isinstance(running.pending, CopyWal) or (
+            process.copied and isinstance(running.pending, ReadWal)
+        )
         process.closed = isinstance(running.pending, CloseWal)
         ended: BaseException | None = None
         try:
@@ -177,7 +225,7 @@ class _Run:
 
     def _returned(self, w: str, process: _Process, op: str, name: str, outcome: str) -> None:
         self.recorder.returned(w, FIBER, op, name, outcome)
-        if op == "add":
+        if op == "add" and outcome == "ok":
             process.live.add(name)
         elif op == "remove":
             process.live.discard(name)
@@ -186,6 +234,10 @@ class _Run:
             self.workers[w] = None
             if not process.closed:  # it had no file, and ends without a step
                 self.recorder.world("Kill", w)
+        elif op == "start" and outcome != "ok":
+            process.fs.kill()
+            self.workers[w] = None
+            self.recorder.world("Quit", w)
 
 
 def _program(wal: Wal, op: str, name: str) -> Program[Any]:

@@ -100,6 +100,7 @@ class WalEyes:
         self._look = look
         self._prefix = prefix
         self._labels = labels
+        self._short: dict[str, bytes] = {}  # what a worker was to write, when a part was written
 
     def seen(self) -> Seen:
         return {
@@ -109,11 +110,13 @@ class WalEyes:
         }
 
     def describe(
-        self, op: Op[Any], result: object, error: BaseException | None
+        self, worker: str, op: Op[Any], result: object, error: BaseException | None
     ) -> Described | None:
         if op.action not in WAL_ACTIONS:
             return None
-        args = self._args(op)
+        args = self._args(worker, op)
+        if isinstance(op, (AppendWal, CopyWal)) and error is None and result != len(op.data):
+            self._short[worker] = op.data
         if isinstance(error, OSError):
             if isinstance(op, ClaimOpen) and error.errno == errno.ENOENT:
                 return Described(args, False)
@@ -124,12 +127,20 @@ class WalEyes:
             return Described(args, None, "short")
         return Described(args, self._result(op, result))
 
-    def _args(self, op: Op[Any]) -> dict[str, Any]:
+    def _args(self, worker: str, op: Op[Any]) -> dict[str, Any]:
         if isinstance(op, (ClaimOpen, CreateWal)):
             return {"file": self._labels.of(op.path.rpartition("/")[2])}
         if isinstance(op, (AppendWal, CopyWal)):
-            return {"data": cells_of(op.data)}
+            return {"data": self._cells(worker, op)}
         return {"size": op.size} if isinstance(op, TruncateWal) else {}
+
+    def _cells(self, worker: str, op: AppendWal | CopyWal) -> tuple[str, ...]:
+        """What is left of a line after a short write is its back."""
+        cells = cells_of(op.data)
+        if cells != (_UNKNOWN,):
+            return cells
+        whole = self._short.get(worker, b"")
+        return cells_of(whole)[-1:] if whole.endswith(op.data) else cells
 
     def _result(self, op: Op[Any], result: object) -> Any:
         if isinstance(op, ListWals):
