@@ -32,6 +32,8 @@ from lychgate_conformance.lab._models import MODELS
 
 _LINES_MAX = 12
 _TEXT_MAX = 150
+_MODEL_IMAGES_MAX = 800
+"""Images of a named model among which a failing one is looked for."""
 
 
 def explain(failure: Failure) -> str:
@@ -48,7 +50,9 @@ def explain(failure: Failure) -> str:
     if gone := lost(failure):
         lines += ["lost with the crash:", *_indent(gone)]
     if failure.host_crash:
-        lines.append(f"hit under: {', '.join(['portable', *models_hit(failure)])}")
+        hit, undecided = models_hit(failure)
+        rest = f"; undecided: {', '.join(undecided)}" if undecided else ""
+        lines.append(f"hit under: {', '.join(['portable', *hit])}{rest}")
     return "\n".join(lines)
 
 
@@ -238,16 +242,16 @@ def _names_of(inode: int, recording: Recording) -> list[str]:
     return found
 
 
-def models_hit(failure: Failure) -> list[str]:
-    """The named models, and so the deployments, under which this image is legal as well."""
-    found = []
-    names = ("posix-min", "ext4-ordered", "ext4-writeback", "xfs", "btrfs", "prefix")
-    limits = Limits(images_max=20_000, sample=100)
-    for name in names:
+def models_hit(failure: Failure) -> tuple[list[str], list[str]]:
+    """The named models, and so the deployments, under which this image is legal as well; and those
+    of which only a part of the images could be looked through, without it."""
+    hit: list[str] = []
+    undecided: list[str] = []
+    limits = Limits(images_max=_MODEL_IMAGES_MAX, sample=50)
+    for name in ("posix-min", "ext4-ordered", "ext4-writeback", "xfs", "btrfs", "prefix"):
         images = image_set(failure.recording.disk, MODELS[name], failure.met.point, limits)
-        for image in images.images():
-            if image == failure.met.image:
-                found.append(name)
-                break
-    return found
-
+        if any(image == failure.met.image for image in images.images()):
+            hit.append(name)
+        elif images.partial:
+            undecided.append(name)
+    return hit, undecided
