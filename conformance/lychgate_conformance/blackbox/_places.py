@@ -12,7 +12,7 @@ from lychgate_conformance.blackbox._strace import Call, Event, Gone
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A call to be killed at: its name and which one of that name, of those that strace has seen."""
+    """A call to be killed at: its name and which one of that name, of those that strace sees."""
 
     name: str
     when: int
