@@ -39,6 +39,9 @@ from lychgate_conformance.lab._workload import generate, parse_workload
 
 FEW = 3
 
+KILLED_AT = frozenset(("SetMark", "AppendRecord", "RenameStaging", "FsyncDir", "UnlinkWal"))
+"""Where processes are killed here; a nightly run kills them everywhere."""
+
 
 def explored(
     target: Target, workload: str, bounds: Bounds = Bounds(), model: str = "portable"
@@ -73,8 +76,9 @@ def test_the_first_workloads_of_every_part(part: Part) -> None:
     many = (
         part.bounds.kills or part.bounds.depth > 1 or part.faults != () or part.shapes != ((1,),)
     ) or part.knob == "+1"
+    focus = KILLED_AT if part.bounds.kills else frozenset()
     result = run_part(
-        replace(part, bounds=replace(part.bounds, preemptions=0)),
+        replace(part, bounds=replace(part.bounds, preemptions=0, focus=focus)),
         Search(),
         1e9,
         length_max=sum(part.shapes[0]),
