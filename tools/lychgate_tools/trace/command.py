@@ -134,10 +134,9 @@ def _add_check(verbs: Subparsers) -> None:
 
 
 def _positive(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise ValueError
-    return value
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
+    return int(text)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -99,8 +99,11 @@ class _Control:
                 del self._live[name]
                 self._start(name, calls)
                 continue
-            worker.stdin.write("go\n")
-            worker.stdin.flush()
+            try:
+                worker.stdin.write("go\n")
+                worker.stdin.flush()
+            except BrokenPipeError:
+                pass  # it has ended: there is nothing more to hear, which is said below
             self._hear(name, worker)
 
     def _start(self, name: str, calls: int) -> None:
