@@ -89,14 +89,14 @@ def segment_names(generation: int, segment: int) -> tuple[int, int] | None:
     return parse_segment_name(segment_name(generation, segment))
 
 
-def items(attempts: int, until: int, length: int, reason: bytes, payload: bytes) -> object:
-    r"""An item's body gives everything back (L2, L7).
+def items(attempts: int, until: int, reason: int, payload: int) -> object:
+    r"""An item's body gives everything back, wherever reason and payload end (L2, L7).
 
-    pre: 0 <= attempts < 2**32 and 0 <= until < 2**64 and 0 <= length < 2**64
-    pre: len(reason) <= 2 and len(payload) <= 2
-    post: __return__ == (2, attempts, until, length, reason, payload)
+    pre: 0 <= attempts < 2**32 and 0 <= until < 2**64 and 0 <= reason <= 2 and 0 <= payload <= 2
+    post: __return__ == (2, attempts, until, 7, b"rr"[:reason], b"pp"[:payload])
     """
-    return parse_item(item_body(ItemBody(State.CLAIMED, attempts, until, length, reason, payload)))
+    item = ItemBody(State.CLAIMED, attempts, until, 7, b"rr"[:reason], b"pp"[:payload])
+    return parse_item(item_body(item))
 
 
 def claims(attempt: int, until: int, length: int) -> object:
@@ -135,13 +135,14 @@ def any_manifest(data: bytes) -> Manifest | str:
     return parse_manifest(data)
 
 
-def reasons(text: str, size: int) -> bytes:
+LETTERS = "a\xe4\u20ac\U0001f600"
+
+
+def reasons(picks: list[int], size: int) -> str:
     r"""A reason is cut within its budget, never inside a character (L8).
 
-    pre: len(text) <= 3 and 0 <= size <= 8
-    post: len(__return__) <= size
-    post: text.encode("utf-8", "surrogatepass").startswith(__return__)
-    post: text.startswith(__return__.decode("utf-8", "surrogatepass"))
+    pre: len(picks) <= 2 and all(0 <= pick < 4 for pick in picks) and 0 <= size <= 8
+    post: len(__return__.encode()) <= size
+    post: "".join(LETTERS[pick] for pick in picks).startswith(__return__)
     """
-    return cut_reason(text, size)
-
+    return cut_reason("".join(LETTERS[pick] for pick in picks), size).decode()

@@ -92,9 +92,9 @@ async def select(log: Log, manifest: Manifest) -> None:
 
 async def publish(log: Log, ledger: Ledger, limits: Limits) -> None:
     """Copy every item into a new generation and select it; then the old one is inactive."""
+    staged = Staged(log.next_generation)
     await clean(log)
     await FsyncQueueDir(log.directory)
-    staged = Staged(log.next_generation)
     await with_undo(_stage(log, ledger, limits, staged), staged.close)
 
 
