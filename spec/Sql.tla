@@ -306,7 +306,7 @@ RunFails(w, i) ==
 Fence(w, i) == i \in here /\ owner[i] = w /\ n[i] = held[w][i]
 Ending(w, i, how) == Still(w) /\ want[w][i] = how /\ Free(i)
 
-\* When the answer is lost, the end is tried again, and then refused.
+\* When the answer is lost, the end is tried again, and then refused.  A burial is not: see Leave.
 After(w, i, answered) ==
   /\ Answer(answered)
   /\ IF answered THEN Forget(w, i) ELSE UNCHANGED <<held, want>>
@@ -332,8 +332,17 @@ Retry(w, i, answered) ==
 Bury(w, i, answered) ==
   /\ Ending(w, i, "bury") /\ Fence(w, i)
   /\ Erase({i}) /\ dead' = dead \cup {i}
-  /\ After(w, i, answered)
-  /\ UNCHANGED <<registry, up, unsure, open, world, history, kills, drifts, jumps, changes>>
+  /\ Answer(answered) /\ Forget(w, i)
+  /\ unsure' = IF answered THEN unsure ELSE unsure \cup {w}
+  /\ UNCHANGED <<registry, up, open, world, history, kills, drifts, jumps, changes>>
+
+\* The burial fails, and the queue leaves the task to the store (U3).  The worker lives on, so it is
+\* given back like what a lost answer gave: no restart is waited for.
+Leave(w, i) ==
+  /\ Still(w) /\ want[w][i] = "bury" /\ Free(i) /\ Fence(w, i) /\ Loses
+  /\ Forget(w, i)
+  /\ unsure' = unsure \cup {w}
+  /\ UNCHANGED <<rows, registry, up, open, world, history, kills, drifts, jumps, changes>>
 
 \* ClaimLost: another worker has it by now, or has ended it, or an end of ours had no answer.
 Refused(w, i) ==
@@ -418,7 +427,7 @@ Next ==
   \/ \E w \in Workers : \/ Start(w) \/ Beat(w) \/ Rejoin(w) \/ Reconcile(w) \/ Stop(w)
                         \/ SweepBegin(w) \/ Kill(w) \/ Rollback(w) \/ Drift(w)
                         \/ Claim(w) \/ Commit(w) \/ Step(w)
-  \/ \E w \in Workers, i \in Ids : \/ EnqueueUnowned(w, i) \/ EnqueueLater(w, i)
+  \/ \E w \in Workers, i \in Ids : \/ EnqueueUnowned(w, i) \/ EnqueueLater(w, i) \/ Leave(w, i)
                                    \/ \E answered \in BOOLEAN : EnqueueNow(w, i, answered)
   \/ Advance \/ JumpBack \/ ChangeLimit
   \/ Done

@@ -314,6 +314,27 @@ def test_an_old_token_is_no_knowledge(make: MakeSql, url: str) -> None:
     assert rows(url) == {task_id: (None, 2)}
 
 
+def test_a_burial_that_fails_goes_back(
+    make: MakeSql, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """U3, Q7: the queue lets go of it, the worker lives on: the task goes back, and runs again."""
+    worker, other = make(), make()
+    task_id = worker.add_task("task")
+
+    def fails(*_: object) -> bool:
+        raise SqlError("bury", "test", "down", "wait", True)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(worker._db, "bury", fails)
+        with pytest.raises(SqlError):
+            worker.add_dead_task(task_id, "task", None, "c", 1)
+    assert other.pending_tasks() == []
+    worker.tick(time.time())
+    assert [it[0] for it in other.pending_tasks()] == [task_id]
+    with pytest.raises(ClaimLost):
+        worker.add_dead_task(task_id, "task", None, "c", 1)
+
+
 def test_claims_at_once_are_disjoint(make: MakeSql) -> None:
     """Q5, Q8, Q10: threads of several workers; every task claimed once, nobody sees BUSY."""
     producer = make()

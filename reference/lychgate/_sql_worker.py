@@ -38,10 +38,15 @@ counts against one of them, and the innocent of a batch are told from the guilty
 
 @dataclass(slots=True)
 class Held:
-    """A task in this worker's hands. `unsure`: an end of it had no answer."""
+    """A task in this worker's hands.
+
+    `unsure`: an end of it had no answer. `left`: its burial failed, and unless it is made after all
+    the task goes back with the next reconciling, since the queue has let go of it (U3).
+    """
 
     token: Token
     unsure: bool = False
+    left: bool = False
 
 
 class Worker:
@@ -141,7 +146,7 @@ class Worker:
     def _has(self, key: str, token: Token) -> bool:
         """Whether it knows of this claim; a token of an earlier one is worth nothing."""
         held = self._held.get(key)
-        return held is not None and held.token == token
+        return held is not None and held.token == token and not held.left
 
     def _hold(self, key: str, token: Token) -> None:
         with self._guard:
@@ -234,6 +239,8 @@ class Worker:
             outcome = self._pool.transact(step, fenced)
         except SqlError as error:
             held.unsure = held.unsure or not error.definite
+            if step == "bury":
+                held.left = self._unsure = True
             raise
         self._drop(key)
         if outcome == "done" or (outcome == "gone" and held.unsure):

@@ -36,12 +36,9 @@ from lychgate._sql_worker import Held, Worker
 from lychgate_tools.tlc import cfg
 from lychgate_tools.walk.beside import changed, compare_views
 from lychgate_tools.walk.graph import Graph
-from lychgate_tools.walk.sql_driver import Breaks, WalkedSqlite
+from lychgate_tools.walk.sql_driver import UNIT_S, Breaks, WalkedSqlite, due_at
 from lychgate_tools.walk.sql_graph import due
 from lychgate_tools.walk.tour import Mismatch
-
-UNIT_S = 1e6
-"""A step of the model's clock, so long that no second matters."""
 
 _CLOCK = {"Advance", "JumpBack", "Drift", "ChangeLimit"}
 _QUEUE = {"RunOk", "RunFails"}
@@ -109,7 +106,7 @@ class SqlWorld:
         for i in self._value(state, "here"):
             self._side.do(
                 "UPDATE lychgate_tasks SET due_at = :at WHERE id = :id",
-                at=_due(self._value(state, "wait")[i]),
+                at=due_at(self._value(state, "wait")[i]),
                 id=str(i),
             )
 
@@ -200,7 +197,7 @@ class SqlWorld:
     def _do_EnqueueLater(self, source: int, target: int) -> None:
         (i,) = self._value(target, "used") - self._value(source, "used")
         w = min(self._value(source, "up"), key=str)
-        self._workers[w].add_task(0, _due(self._value(target, "wait")[i]), str(i))
+        self._workers[w].add_task(0, due_at(self._value(target, "wait")[i]), str(i))
 
     # --- transactions that read first -----------------------------------------------------------
 
@@ -248,7 +245,7 @@ class SqlWorld:
         if how == "bury":
             return lambda: sql.add_dead_task(key, 0, None, "", 0)
         tries = self._value(source, "tries")[i] + 1
-        return lambda: sql.add_task(tries, _due(self._side.delay), key)
+        return lambda: sql.add_task(tries, due_at(self._side.delay), key)
 
     def _ends(self, source: int, target: int, how: str) -> None:
         """An end that succeeds: the row's owner makes it."""
@@ -265,6 +262,11 @@ class SqlWorld:
 
     def _do_Bury(self, source: int, target: int) -> None:
         self._ends(source, target, "bury")
+
+    def _do_Leave(self, source: int, target: int) -> None:
+        w = self._who(source, target, "held")
+        (i,) = changed(self._value(source, "held")[w], self._value(target, "held")[w])
+        self._call(self._end(w, i, "bury", source), "rows")
 
     def _do_Refused(self, source: int, target: int) -> None:
         w = self._who(source, target, "want")
@@ -340,14 +342,10 @@ class SqlWorld:
         for w, sql in self._workers.items():
             held = sql._worker._held.items()
             name = sql._worker.name
-            tokens = ((key, it.token) for key, it in held)
+            tokens = ((key, it.token) for key, it in held if not it.left)
             view[f"held by {w}"] = frozenset((k, t.count) for k, t in tokens if t.owner == name)
             view[f"{w} is unsure"] = sql._worker._unsure
         return view
-
-
-def _due(wait: int) -> float:
-    return time.time() + (wait - 0.5) * UNIT_S
 
 
 class Side:

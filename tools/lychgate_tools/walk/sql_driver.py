@@ -1,11 +1,21 @@
-"""SQLite for a walk: without fsyncs, and with connections that break where they are told to."""
+"""SQLite for a walk: no fsyncs, connections that break where they are told to, and long seconds."""
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from lychgate._sql_driver import Connection, Failure
 from lychgate._sql_sqlite import Sqlite
+
+
+UNIT_S = 1e6
+"""A step of the model's clock, so long that no second matters."""
+
+
+def due_at(wait: int) -> float:
+    """When a task is due that has to wait for so many steps; half a step ago if it is none."""
+    return time.time() + (wait - 0.5) * UNIT_S
 
 
 class Breaks:
