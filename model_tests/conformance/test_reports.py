@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import sys
 from html.parser import HTMLParser
 from pathlib import Path
@@ -210,7 +211,7 @@ def test_replay_of_an_adapter_uses_its_command(
     (path,) = report.glob("*.json")
     capsys.readouterr()
     assert main(["replay", str(path), "--show"]) == 0
-    assert capsys.readouterr().out.split()[0] == sys.executable
+    assert shlex.split(capsys.readouterr().out)[0] == sys.executable
     assert main(["replay", str(path), "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == {"same": True, "cases": {"L0-DEAD-005": "fail"}}
 

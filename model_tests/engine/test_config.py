@@ -41,7 +41,7 @@ def test_none() -> None:
 @pytest.mark.parametrize("name", ["tape", "", 3, ["disk"]])
 def test_unknown_backend(name: Any) -> None:
     """D5: the message names those that there are."""
-    with pytest.raises(ConfigError, match="'disk' or None"):
+    with pytest.raises(ConfigError, match="'disk', 'sql' or None"):
         configure(name)
 
 
