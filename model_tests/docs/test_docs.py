@@ -30,6 +30,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NOT_RUN = re.compile(r"\*Not run by the tests: [^*]{5,}\*\s*\Z")
 NOT_RUN_LINE = re.compile(r"# not run by the tests: .{5,}")
+EXIT = re.compile(r"# exit (\d)$")
 DOCTOR_CODES = {0, 1, 2}  # the machine's file system decides
 
 
@@ -100,10 +101,11 @@ def _run_command(block: Block, command: str, expected: list[str], directory: Pat
     where = f"{block.page.name}:{block.line}: {command}"
     assert words[0] == "lychgate", f"{where}: not a command that a test may run"
     done = _run([sys.executable, "-m", "lychgate_tools.cli", *words[1:]], directory)
-    codes = DOCTOR_CODES if words[1] == "doctor" else {0}
+    said = EXIT.search(command)  # "# exit 1": what is shown is a failure
+    codes = {int(said[1])} if said else DOCTOR_CODES if words[1] == "doctor" else {0}
     assert done.returncode in codes, f"{where}\n{done.stdout}"
     left = done.stdout.splitlines()
-    for line in expected if done.returncode == 0 else []:
+    for line in expected if said or done.returncode == 0 else []:
         pattern = _pattern(line)
         while left and not pattern.fullmatch(left[0].rstrip()):
             left.pop(0)
