@@ -81,7 +81,7 @@ def put(limits: Limits, fill: Fill, size: int) -> Fill:
     """The log with one more record; more segments than there may be when it does not fit.
 
     pre: size >= 1 and fill.segments >= 0 and fill.last >= 0
-    pre: limits.segments_max >= fill.segments and limits.segment_bytes >= 1
+    pre: limits.segments_max + 1 >= fill.segments and limits.segment_bytes >= 1
     post: __return__.segments >= fill.segments
     """
     if size > limits.segment_bytes or fill.segments > limits.segments_max:
