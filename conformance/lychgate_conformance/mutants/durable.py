@@ -12,32 +12,33 @@ from lychgate_conformance.mutants._base import mutant
 from lychgate_conformance.mutants._durable import Durable, Row
 
 
-@mutant("dead-not-fsynced", "L3-DLQ-001 L3-HANDOFF-001 L3-TWO-001")
-class DeadNotFsynced(Durable):
-    """Acknowledges a dead task that is in the cache only."""
+class _Cached(Durable):
+    """What is appended to one of its files stays in the cache; `cached` is the file's attribute."""
+
+    cached: ClassVar[str]
 
     def append(self, file: str, row: Row) -> None:
-        self.unsynced = file == self.dead
+        self.unsynced = file == getattr(self, self.cached)
         super().append(file, row)
 
     def sync_file(self, fd: int) -> None:
         if not getattr(self, "unsynced", False):
             super().sync_file(fd)
         self.unsynced = False
+
+
+@mutant("dead-not-fsynced", "L3-DLQ-001 L3-HANDOFF-001 L3-TWO-001")
+class DeadNotFsynced(_Cached):
+    """Acknowledges a dead task that is in the cache only."""
+
+    cached = "dead"
 
 
 @mutant("tasks-not-fsynced", "L3-WAL-001 L3-RECOVER-003")
-class TasksNotFsynced(Durable):
+class TasksNotFsynced(_Cached):
     """Acknowledges tasks that are in the cache only, whatever the frequency."""
 
-    def append(self, file: str, row: Row) -> None:
-        self.unsynced = file == self.tasks
-        super().append(file, row)
-
-    def sync_file(self, fd: int) -> None:
-        if not getattr(self, "unsynced", False):
-            super().sync_file(fd)
-        self.unsynced = False
+    cached = "tasks"
 
 
 @mutant("rename-not-durable", "L3-DLQ-002 L3-WAL-003")

@@ -16,11 +16,10 @@ from random import Random
 from typing import Any, TextIO
 from unittest import mock
 
-from lychgate import DeadTasksLockTimeout, StorageError, _lock
+from lychgate import _lock
 from lychgate._dead import DeadStore
-from lychgate._drive import Observer
 from lychgate._lock import UNFINISHED_MARK, clean_mark
-from lychgate._op import Op, Program
+from lychgate._op import Program
 from lychgate._ops import AppendRecord, CloseLock, Sleep, WriteStaging
 from lychgate._stats import Stats
 from lychgate_conformance.lab._disk import Machine
@@ -32,7 +31,8 @@ from lychgate_conformance.lab._simfs import SimFs
 
 from lychgate_tools.trace.dead_eyes import DeadEyes, cells_of_size
 from lychgate_tools.trace.format import Writer
-from lychgate_tools.trace.recorder import Recorder, outcome_of
+from lychgate_tools.trace.recorder import Recorder
+from lychgate_tools.trace.running import Running
 from lychgate_tools.walk.calls import nothing, records_of
 from lychgate_tools.walk.cells import CELL, line_of
 from lychgate_tools.walk.store_worker import DIRECTORY, FILES, PREFIX
@@ -62,16 +62,7 @@ class _Process:
 
     fs: SimFs
     store: DeadStore
-    calls: dict[str, _Running] = field(default_factory=dict)
-
-
-@dataclass
-class _Running:
-    op: str
-    record: str
-    program: Program[Any]
-    pending: Op[Any]
-    observe: Observer
+    calls: dict[str, Running] = field(default_factory=dict)
 
 
 def record(out: TextIO, plan: Plan) -> int:
@@ -188,33 +179,16 @@ class _Run:
         self.recorder.call(w, f, op, name)
         program = _program(process.store, op, name)
         observe = self.recorder.observer(w, f)
-        process.calls[f] = _Running(op, name, program, program.send(None), observe)
+        process.calls[f] = Running(op, name, program, program.send(None), observe)
 
     def _step(self, w: str, f: str) -> None:
         process = self.workers[w]
         assert process is not None
         running = process.calls[f]
-        result: object = None
-        error: OSError | None = None
-        try:
-            result = running.pending.perform(process.fs)
-        except OSError as raised:
-            error = raised
-        running.observe(running.pending, result, error)
-        ended: BaseException | None = None
-        try:
-            if error is None:
-                running.pending = running.program.send(result)
-            else:
-                running.pending = running.program.throw(error)
-            return
-        except StopIteration:
-            pass
-        except (DeadTasksLockTimeout, StorageError) as raised:
-            ended = raised
-        del process.calls[f]
-        outcome = outcome_of(ended)
-        self.recorder.returned(w, f, running.op, running.record, outcome)
+        outcome = running.advance(process.fs)
+        if outcome is not None:
+            del process.calls[f]
+            self.recorder.returned(w, f, running.op, running.record, outcome)
 
     def _fail(self, w: str, f: str) -> None:
         """The next step of this fiber fails, or writes one cell of several."""

@@ -16,8 +16,7 @@ from random import Random
 from typing import Any, TextIO
 from unittest import mock
 
-from lychgate import StorageError, _wal
-from lychgate._drive import Observer
+from lychgate import _wal
 from lychgate._ids import TaskIds
 from lychgate._op import Op, Program
 from lychgate._ops import (
@@ -42,7 +41,8 @@ from lychgate_conformance.lab._image import image_of
 from lychgate_conformance.lab._simfs import SimFs
 
 from lychgate_tools.trace.format import Writer
-from lychgate_tools.trace.recorder import Recorder, outcome_of
+from lychgate_tools.trace.recorder import Recorder
+from lychgate_tools.trace.running import Running
 from lychgate_tools.trace.wal_eyes import Labels, WalEyes
 
 DIRECTORY, PREFIX = "/s", "p-"
@@ -71,19 +71,10 @@ class _Process:
     fs: SimFs
     wal: Wal
     live: set[str] = field(default_factory=set)  # its tasks, as its caller knows them
-    call: _Running | None = None
+    call: Running | None = None
     before: Op[Any] | None = None  # its last step
     copied: bool = False  # whether it has copied a piece, and may copy another
     closed: bool = False  # whether the last step of its last call was a CloseWal
-
-
-@dataclass
-class _Running:
-    op: str
-    record: str
-    program: Program[Any]
-    pending: Op[Any]
-    observe: Observer
 
 
 def record(out: TextIO, plan: WalPlan) -> int:
@@ -190,38 +181,22 @@ class _Run:
             pending = program.send(None)
         except StopIteration:
             return self._returned(w, process, op, name, "ok")
-        process.call = _Running(op, name, program, pending, observe)
+        process.call = Running(op, name, program, pending, observe)
 
     def _step(self, w: str) -> None:
         process = self.workers[w]
         assert process is not None and process.call is not None
-        running = process.call
-        result: object = None
-        error: OSError | None = None
-        try:
-            result = running.pending.perform(process.fs)
-        except OSError as raised:
-            error = raised
+        running, taken = process.call, process.call.pending
+        outcome = running.advance(process.fs)
         process.fs.inject(None)
-        running.observe(running.pending, result, error)
-        process.before = running.pending
-        process.copied = isinstance(running.pending, CopyWal) or (
-            process.copied and isinstance(running.pending, ReadWal)
+        process.before = taken
+        process.copied = isinstance(taken, CopyWal) or (
+            process.copied and isinstance(taken, ReadWal)
         )
-        process.closed = isinstance(running.pending, CloseWal)
-        ended: BaseException | None = None
-        try:
-            if error is None:
-                running.pending = running.program.send(result)
-            else:
-                running.pending = running.program.throw(error)
-            return
-        except StopIteration:
-            pass
-        except StorageError as raised:
-            ended = raised
-        process.call = None
-        self._returned(w, process, running.op, running.record, outcome_of(ended))
+        process.closed = isinstance(taken, CloseWal)
+        if outcome is not None:
+            process.call = None
+            self._returned(w, process, running.op, running.record, outcome)
 
     def _returned(self, w: str, process: _Process, op: str, name: str, outcome: str) -> None:
         self.recorder.returned(w, FIBER, op, name, outcome)
