@@ -14,11 +14,9 @@ results that were seen (linearisability with crashes). The search keeps every st
 possible and moves it from one begin or end to the next, so that its cost is set by how many calls
 overlap, not by how many there are.
 
-After a host crash reads bind nothing but acknowledged records (D34), and what was acknowledged and
-is not durable yet may be gone (W3): `after_host_crash` says what is left possible.
+What a crash of the host leaves possible is the affair of `_after_crash`.
 
-How the crash lab uses it: `outcomes(history)` once per crash point, `views(states, rules)` once,
-then one look-up per image.
+How the crash lab uses it: `outcomes(history)` once per crash point, then one look-up per image.
 """
 
 from __future__ import annotations
@@ -92,6 +90,13 @@ class FindDead:
 
 
 @dataclass(frozen=True, slots=True)
+class SeeAbsent:
+    """What is left of a read after a host crash: none of these records was there."""
+
+    records: frozenset[Record]
+
+
+@dataclass(frozen=True, slots=True)
 class AddTask:
     task_id: str
     body: str
@@ -124,9 +129,18 @@ class End:
 
 
 Operation = (
-    AddDead | RemoveDead | ListDead | FindDead | AddTask | RemoveTask | ListPending | Begin | End
+    AddDead
+    | RemoveDead
+    | ListDead
+    | FindDead
+    | SeeAbsent
+    | AddTask
+    | RemoveTask
+    | ListPending
+    | Begin
+    | End
 )
-_READS = (ListDead, FindDead, ListPending)
+READS = (ListDead, FindDead, ListPending)
 
 
 class Fate(enum.Enum):
@@ -182,7 +196,10 @@ def steps(state: State, did: Did, rules: Rules) -> Iterator[State]:
         found = len({it.task_id for it in state.dead} & operation.task_ids)
         if seen is _UNKNOWN or seen == found:
             yield replace(state, dead=kept)
-    elif isinstance(operation, (ListDead, FindDead, ListPending)):
+    elif isinstance(operation, SeeAbsent):
+        if operation.records.isdisjoint(state.dead):
+            yield state
+    elif isinstance(operation, READS):
         if seen is _UNKNOWN or _readable(state, did, rules):
             yield state
     else:
@@ -356,43 +373,3 @@ def _settle(
                     seen.add(config)
                     stack.append(config)
     return settled
-
-
-def after_host_crash(
-    history: Iterable[Did],
-    rules: Rules,
-    durable: Callable[[Did], bool],
-    initial: Iterable[State] = (State(),),
-) -> frozenset[State]:
-    """The states that a host crash at the end of the history may leave.
-
-    A call that returned and of which `durable` is not true may be lost; so may one that was
-    running. What a read showed without an acknowledgement binds nothing (D34).
-    """
-    kept = []
-    for did in history:
-        if isinstance(did.operation, _READS):
-            continue
-        lost = did.fate is Fate.RETURNED and not durable(did)
-        kept.append(replace(did, fate=Fate.MAYBE, result=None) if lost else did)
-    states = outcomes(kept, rules, initial)
-    assert not isinstance(states, Violation), "without reads only a count can contradict"
-    return frozenset(replace(state, alive=frozenset()) for state in states)
-
-
-@dataclass(frozen=True, slots=True)
-class View:
-    """What somebody who opens the store, and is alone, sees of it."""
-
-    dead: tuple[Record, ...]
-    pending: frozenset[tuple[str, str, float | None]]
-
-
-def views(states: Iterable[State], rules: Rules, worker: int = -1) -> frozenset[View]:
-    """Everything that a new, lone worker may see after any of the states."""
-    opened = Did(worker, Begin(), 0, 0)
-    return frozenset(
-        View(after.dead, pending_view(after, worker, rules))
-        for state in states
-        for after in steps(replace(state, alive=frozenset()), opened, rules)
-    )

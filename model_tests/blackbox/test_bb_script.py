@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from lychgate_conformance._claims import DISK
-from lychgate_conformance._oracle import View
+from lychgate_conformance._after_crash import View
 from lychgate_conformance._wire import Json
 from lychgate_conformance.blackbox._script import (
     Script,

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lychgate_conformance import _oracle as oracle
+from lychgate_conformance._after_crash import after_host_crash, views
 from lychgate_conformance._oracle import (
     AddDead,
     AddTask,
@@ -163,7 +164,7 @@ def test_a_removal_does_not_reach_the_same_id_of_another() -> None:
 def test_one_id_in_two_files_comes_back_once_as_either() -> None:
     """W12."""
     states = [State(tasks=frozenset({oracle.Task(n, "t", f"v{n}", None) for n in range(2)}))]
-    assert {it.pending for it in oracle.views(states, RULES)} == {
+    assert {it.pending for it in views(states, RULES)} == {
         frozenset({("t", "v0", None)}),
         frozenset({("t", "v1", None)}),
     }
@@ -197,19 +198,34 @@ def test_a_batch_of_due_tasks_may_be_any_part() -> None:
 def test_a_host_crash_may_lose_what_was_not_durable_yet_and_nothing_else() -> None:
     """W3, D17."""
     history = [did(0, 1, AddDead(A)), did(2, 3, AddTask("t", "x")), did(4, 5, AddTask("u", "x"))]
-    states = oracle.after_host_crash(history, RULES, durable=lambda it: it.ended <= 3)
-    views = oracle.views(states, RULES)
-    assert {it.dead for it in views} == {(A,)}
+    states = after_host_crash(history, RULES, durable=lambda it: it.ended <= 3)
+    seen = views(states, RULES)
+    assert {it.dead for it in seen} == {(A,)}
     t, u = ("t", "x", None), ("u", "x", None)
-    assert {it.pending for it in views} == {frozenset({t}), frozenset({t, u})}
+    assert {it.pending for it in seen} == {frozenset({t}), frozenset({t, u})}
 
 
 def test_after_a_host_crash_a_read_binds_nothing_that_was_not_acknowledged() -> None:
     """D34."""
     flight = did(0, 9, AddDead(A), fate=Fate.MAYBE)
     history = [flight, did(1, 2, ListDead(), (A,), worker=1)]
-    states = oracle.after_host_crash(history, RULES, durable=lambda it: True)
+    states = after_host_crash(history, RULES, durable=lambda it: True)
     assert {it.dead for it in states} == {(), (A,)}
+
+
+def test_what_was_seen_absent_stays_absent_after_a_host_crash() -> None:
+    """D29: an add that failed, and that a later read of the whole store did not show."""
+    failed = did(0, 1, AddDead(A), fate=Fate.MAYBE)
+    for read, left in (
+        (did(2, 3, ListDead(), ()), {()}),
+        (did(2, 3, FindDead("a"), None), {()}),
+        (did(2, 3, ListDead(), (A,)), {(), (A,)}),
+        (did(2, 3, ListDead(limit=0), ()), {(), (A,)}),
+        (did(2, 3, FindDead("b"), None), {(), (A,)}),
+        (did(1, 3, ListDead(), ()), {(), (A,)}),  # it began before the add had ended
+    ):
+        states = after_host_crash([failed, read], RULES, durable=lambda it: True)
+        assert {it.dead for it in states} == left, read
 
 
 # --- the search itself ------------------------------------------------------------------------

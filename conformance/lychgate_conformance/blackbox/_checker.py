@@ -24,9 +24,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from lychgate_conformance._after_crash import View
 from lychgate_conformance._history import result_of
 from lychgate_conformance._host import KillableHost
-from lychgate_conformance._oracle import Rules, View
+from lychgate_conformance._oracle import Rules
 from lychgate_conformance._stage import PREFIX
 from lychgate_conformance._stdio import StdioHost
 from lychgate_conformance._store import CallError, value_of

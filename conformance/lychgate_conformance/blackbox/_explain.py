@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lychgate_conformance._oracle import View
+from lychgate_conformance._after_crash import View
 from lychgate_conformance.blackbox._explore import Failure
 from lychgate_conformance.blackbox._record import Recording
 from lychgate_conformance.lab._enumerate import image_set

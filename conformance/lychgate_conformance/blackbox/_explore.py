@@ -19,8 +19,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from lychgate_conformance._after_crash import View
 from lychgate_conformance._history import result_of
-from lychgate_conformance._oracle import TooMany, View
+from lychgate_conformance._oracle import TooMany
 from lychgate_conformance._stage import PREFIX
 from lychgate_conformance._store import Call, value_of
 from lychgate_conformance._target import Target

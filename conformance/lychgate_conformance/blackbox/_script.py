@@ -20,9 +20,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from lychgate_conformance import _oracle as oracle
+from lychgate_conformance._after_crash import View, after_host_crash, views
 from lychgate_conformance._claims import Claims
 from lychgate_conformance._history import operation_of, result_of
-from lychgate_conformance._oracle import Did, Fate, Operation, Rules, State, View
+from lychgate_conformance._oracle import Did, Fate, Operation, Rules, State
 from lychgate_conformance._store import Call, CallError, value_of
 from lychgate_conformance._verdict import Failed
 from lychgate_conformance._wire import ErrorText, Json
@@ -173,7 +174,7 @@ class Story:
         if key not in self._known:
             dids = list(self._dids(acked))
             known = {did.begun // 2 for did in dids if self._durable(did, acked)}
-            self._known[key] = oracle.after_host_crash(
+            self._known[key] = after_host_crash(
                 dids, self.rules, lambda did: not host_crash or did.begun // 2 in known,
                 self.late if acked >= self.late_from else self.initial,
             )  # fmt: skip
@@ -181,7 +182,7 @@ class Story:
 
     def views(self, acked: int, host_crash: bool) -> frozenset[View]:
         """What whoever opens the store after that crash may see."""
-        return oracle.views(self.states(acked, host_crash), self.rules)
+        return views(self.states(acked, host_crash), self.rules)
 
     @property
     def rules(self) -> Rules:
