@@ -71,6 +71,20 @@ def test_the_steps_of_a_remove(store: Store) -> None:
     assert store.data_file().read_bytes() == b""
 
 
+def test_the_steps_of_a_drop(store: Store) -> None:
+    """D12, D19: those of a remove, whatever is chosen; a later record of the same id stays."""
+    for task_id in "aba":
+        store.bury(task_id)
+    bodies = [line[9:] for line in store.data_file().read_bytes().splitlines()]
+    copy = [step for step in COPY if step != "ReadTail"]
+    drop = store.programs._dead.drop
+    assert store.do(drop(lambda body: False)) == 0
+    assert store.trace == [*TAKE, "ReadMark", *copy, "CloseStaging", "UnlinkStaging", "Unlock"]
+    assert store.do(drop(lambda body: body in bodies[:2])) == 2
+    assert store.trace == [*TAKE, "ReadMark", *copy, "SetMark", *PUBLISH, "ClearMark", "Unlock"]
+    assert store.data_file().read_bytes().splitlines()[0][9:] == bodies[2]
+
+
 def test_the_steps_of_a_read(store: Store) -> None:
     """D13, D16: the same lock; nothing is read of an empty file, and a missing one is empty."""
     store.dead()

@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lychgate._dead import _Dropping
+from lychgate._dead import _Choosing, _Dropping
 from lychgate._lines import all_valid, is_valid, seal
 from lychgate._records import JSON, DeadTask, dead_line, id_text, record_id
 
@@ -48,6 +48,21 @@ def test_drops_every_record_of_the_ids_and_nothing_else(
     edges = sorted({0, len(data), *(cut for cut in cuts if cut < len(data))})
     written = b"".join(copier.feed(data[start:end]) for start, end in pairwise(edges))
     assert (written, copier.found, copier.bad) == (kept, found, bad)
+
+
+@given(st.lists(lines, max_size=8), st.sets(st.integers(0, 7)), st.integers(1, 200))
+def test_drops_the_chosen_records_and_nothing_else(
+    content: list[bytes], numbers: set[int], size: int
+) -> None:
+    """D12, D26: of the valid lines those that are chosen, each counted, whatever their ids."""
+    data = b"".join(content) + b"torn"
+    chosen = {line[9:-1] for n, line in enumerate(content) if n in numbers}
+    valid = [line for line in content if is_valid(line[:-1])]
+    kept = [line for line in valid if line[9:-1] not in chosen]
+    copier = _Choosing(lambda body: body in chosen)
+    written = b"".join(copier.feed(data[at : at + size]) for at in range(0, len(data), size))
+    assert (written, copier.count) == (b"".join(kept), len(valid) - len(kept))
+    assert copier.bad == len(content) - len(valid)
 
 
 @given(st.lists(lines.map(lambda line: line[:-1]), max_size=6))

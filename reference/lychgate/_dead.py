@@ -105,7 +105,7 @@ class DeadStore:
         await self._locked(body)
 
     async def add(self, line: bytes) -> None:
-        """Append one sealed line; it is durable when this returns (D10, D17)."""
+        """Append a sealed line, or several; durable when this returns (D10, D17)."""
 
         async def body(attempt: Attempt) -> None:
             clean = await self._lock.is_clean(attempt.held)
@@ -125,10 +125,20 @@ class DeadStore:
         """Drop every line of these ids (`id_text`); how many of them were there (D12, D26)."""
         if not ids:
             return 0
+        dropping = _Dropping(ids)
+        await self._remove(dropping)
+        return len(dropping.found)
 
-        async def body(attempt: Attempt) -> int:
+    async def drop(self, chosen: Callable[[bytes], bool]) -> int:
+        """Drop every valid line whose body is `chosen`; how many. The steps are those of `remove`:
+        what is chosen is decided under the lock, so a later record of the same id stays."""
+        dropping = _Choosing(chosen)
+        await self._remove(dropping)
+        return dropping.count
+
+    async def _remove(self, dropping: _Dropping) -> None:
+        async def body(attempt: Attempt) -> None:
             clean = await self._lock.is_clean(attempt.held)
-            dropping = _Dropping(ids)
 
             async def worth_publishing() -> bool:
                 if clean and not dropping.found:
@@ -138,14 +148,13 @@ class DeadStore:
 
             if not await self._stage(dropping, worth_publishing):
                 await UnlinkStaging(self._staging)
-                return 0
+                return
             attempt.definite = False
             await self._publish()
             await self._finish(attempt)
             self._stats.count("dead_lines_dropped", dropping.bad)
-            return len(dropping.found)
 
-        return await self._locked(body)
+        await self._locked(body)
 
     async def scan(self, visit: Visit) -> None:
         """Show every valid line to `visit`, in file order (D8, D16)."""
@@ -327,13 +336,36 @@ class _Dropping:
         texts = self._scanner.texts(chunk)
         valid = texts if all_valid(texts) else [text for text in texts if is_valid(text)]
         self.bad += len(texts) - len(valid)
-        if not self._starts.isdisjoint(id_starts(valid)):
-            valid = [text for text in valid if not self._drops(text)]
-        return b"\n".join([*valid, b""])
+        return b"\n".join([*self._kept(valid), b""])
+
+    def _kept(self, valid: list[bytes]) -> list[bytes]:
+        if self._starts.isdisjoint(id_starts(valid)):
+            return valid
+        return [text for text in valid if not self._drops(text)]
 
     def _drops(self, text: bytes) -> bool:
         task_id = record_id(text[HEADER_BYTES:])
         if task_id not in self._ids:
             return False
         self.found.add(task_id)
+        return True
+
+
+class _Choosing(_Dropping):
+    """The same with any choice among the valid lines."""
+
+    def __init__(self, chosen: Callable[[bytes], bool]) -> None:
+        super().__init__(frozenset())
+        self._chosen = chosen
+        self.count = 0
+
+    def _kept(self, valid: list[bytes]) -> list[bytes]:
+        return [text for text in valid if not self._drops(text)]
+
+    def _drops(self, text: bytes) -> bool:
+        body = text[HEADER_BYTES:]
+        if not self._chosen(body):
+            return False
+        self.count += 1
+        self.found.add(record_id(body) or b"")
         return True

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from lychgate_conformance.lab._mutant import Edit, Mutant
 
-_ADD, _REMOVE, _APPEND = "_dead.DeadStore.add", "_dead.DeadStore.remove", "_dead.DeadStore._append"
+_ADD, _REMOVE, _APPEND = "_dead.DeadStore.add", "_dead.DeadStore._remove", "_dead.DeadStore._append"
 _PUBLISH, _STAGE = "_dead.DeadStore._publish", "_dead.DeadStore._stage"
 _ATTEMPT = "_lock.StoreLock._attempt"
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from lychgate_conformance.lab._mutant import Edit, Mutant
 
-_ADD, _REMOVE = "_dead.DeadStore.add", "_dead.DeadStore.remove"
+_ADD, _REMOVE = "_dead.DeadStore.add", "_dead.DeadStore._remove"
 _ATTEMPT, _HOLD = "_lock.StoreLock._attempt", "_lock.StoreLock.hold"
 
 _SET_MARK = "await self._lock.set_mark(attempt.held)"
