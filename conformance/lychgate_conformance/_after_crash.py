@@ -92,3 +92,10 @@ def views(states: Iterable[State], rules: Rules, worker: int = -1) -> frozenset[
         for state in states
         for after in steps(replace(state, alive=frozenset()), opened, rules)
     )
+
+
+def fits(view: View, allowed: frozenset[View], rules: Rules) -> bool:
+    """Whether a view is one of those that are allowed."""
+    if rules.pending_scope != "due_unclaimed":
+        return view in allowed
+    return any(view.dead == it.dead and view.pending <= it.pending for it in allowed)

@@ -19,9 +19,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from lychgate_conformance._after_crash import View
+from lychgate_conformance._after_crash import View, fits
 from lychgate_conformance._history import result_of
-from lychgate_conformance._oracle import TooMany
+from lychgate_conformance._oracle import Rules, TooMany
 from lychgate_conformance._stage import PREFIX
 from lychgate_conformance._store import Call, value_of
 from lychgate_conformance._target import Target
@@ -291,7 +291,7 @@ class Explorer:
         for _, outcome in checker.outcomes(met.image for met in chosen):
             met = next(by_image)
             self.tally.met += 1
-            if outcome.error or not fits(outcome.view, allowed, self.target):
+            if outcome.error or not fits(outcome.view, allowed, Rules.of(self.target.claims)):
                 if worst is None or _size(met.image) < _size(worst[0].image):
                     worst = met, outcome
             firsts.setdefault((outcome, met.image.paths, _tails(met.image)), (met, outcome))
@@ -364,13 +364,6 @@ class Explorer:
         return Story(
             told, self.target.claims, first.frequency, initial, late or initial, _SEEN_AT
         )
-
-
-def fits(view: View, allowed: frozenset[View], target: Target) -> bool:
-    """Whether a view is one of those that are allowed."""
-    if target.claims.pending_scope != "due_unclaimed":
-        return view in allowed
-    return any(view.dead == it.dead and view.pending <= it.pending for it in allowed)
 
 
 def _tails(image: Image) -> tuple[object, ...]:

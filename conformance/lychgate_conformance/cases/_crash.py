@@ -6,11 +6,12 @@ import random
 from collections.abc import Callable
 from dataclasses import replace
 
+from lychgate_conformance._after_crash import fits
 from lychgate_conformance._stage import Stage
 from lychgate_conformance._verdict import Failed, Inconclusive, NotMeasured
 from lychgate_conformance.blackbox._checker import can_reboot
 from lychgate_conformance.blackbox._explain import explain
-from lychgate_conformance.blackbox._explore import Explorer, Failure, fits
+from lychgate_conformance.blackbox._explore import Explorer, Failure
 from lychgate_conformance.blackbox._images import Bounds
 from lychgate_conformance.blackbox._kill import Killed, Killer
 from lychgate_conformance.blackbox._script import Script
@@ -115,7 +116,7 @@ def _judge(stage: Stage, explorer: Explorer, killed: Killed) -> None:
     checker = explorer.checker(killed.story.frequency, 0)
     allowed = frozenset(map(checker.canonical, killed.story.views(killed.acked, False)))
     problem = killed.outcome.error
-    if not problem and not fits(killed.outcome.view, allowed, stage.target):
+    if not problem and not fits(killed.outcome.view, allowed, killed.story.rules):
         problem = "what is there is not what was acknowledged"
     problem = problem or checker.further(killed.image, killed.outcome.view)
     if problem:
