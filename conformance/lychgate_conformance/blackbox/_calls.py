@@ -1,7 +1,8 @@
 """What each call does to the files of the world, in the words of the crash lab's recorder.
 
 Rules of this file
-  * A call that failed has no effect.
+  * A call that failed has no effect, but for a sync: what it was to make durable is lost until it
+    is written anew, and the cache shows it as clean (crash-semantics §6, F2).
   * Whatever changes a file of the world and is not listed here, or is listed and cannot be followed
     (bytes that strace does not show, a writable shared mapping), raises `NotUnderstood` with the
     name of the call. SQLite's `-shm` is excepted: it is rebuilt on opening.
@@ -16,12 +17,15 @@ from lychgate_conformance.blackbox import _bytes
 from lychgate_conformance.blackbox._effects import SHARED_MEMORY, Effects, NotUnderstood
 from lychgate_conformance.blackbox._processes import MAKERS
 from lychgate_conformance.blackbox._strace import Call, TraceError, descriptor_of, path_of
+from lychgate_conformance.lab._disk import dirty_names, dirty_units
 from lychgate_conformance.lab._micro import Kind, Scope
 
 
 def apply(effects: Effects, call: Call) -> None:
     """Do what a call did. NotUnderstood when that is not known."""
     if not call.worked:
+        if call.name in ("fsync", "fdatasync") and call.error in LOSES:
+            _lose(effects, call)
         return
     handler = _HANDLERS.get(call.name)
     if handler is None:
@@ -120,6 +124,21 @@ def _fsync(effects: Effects, call: Call) -> None:
     else:
         scope = Scope.DATA if call.name == "fdatasync" else Scope.FILE
     effects.disk.sync(scope, opened.inode)
+
+
+LOSES = frozenset(("EIO", "ENOSPC", "EDQUOT", "EROFS"))
+"""Errors of a sync after which the kernel tries no more."""
+
+
+def _lose(effects: Effects, call: Call) -> None:
+    opened = effects.opened(call, call.args[0])
+    if opened is None:
+        return
+    disk = effects.disk
+    if disk.nodes[opened.inode].kind is Kind.DIR:
+        disk.sync_failed(opened.inode, lost_names=frozenset(dirty_names(disk, opened.inode)))
+    else:
+        disk.sync_failed(opened.inode, lost_units=frozenset(dirty_units(disk, opened.inode)))
 
 
 def _sync(effects: Effects, call: Call) -> None:

@@ -298,7 +298,7 @@ class Explorer:
         self.tally.distinct += checker.done - before
         if worst is not None:
             return worst
-        for met, outcome in firsts.values():
+        for met, outcome in list(firsts.values())[: self.bounds.further_max]:
             self.tally.further += 1
             if problem := checker.further(met.image, outcome.view):
                 return met, Outcome(outcome.view, problem)

@@ -41,6 +41,8 @@ class Bounds:
     """Images of one crash point: beyond it the crash lab's bounded set."""
     sample: int = 60
     """Samples of a bounded set."""
+    further_max: int = 1000
+    """Images after so many acknowledged words that are used after their recovery."""
     seed: int = 0
 
 

@@ -11,6 +11,7 @@ Rules of this file
 
 from __future__ import annotations
 
+import os
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -41,14 +42,23 @@ class Attached:
         self.output = output
         words = _strace.options(output, calls, quick=False, inject=inject)
         words.remove("-q")  # it says when it is attached
+        found = family(pid)
+        words += [f"--attach={it}" for it in found]
         self._process = subprocess.Popen(
-            [*words, "-p", str(pid)], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+            words, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
         )
         assert self._process.stderr is not None
-        said = self._process.stderr.readline()
-        if "attached" not in said:
-            self.end()
-            raise NotMeasured(f"strace cannot attach to a running process here: {said.strip()}")
+        for _ in found:
+            said = self._process.stderr.readline()
+            if "attached" not in said:
+                self.end()
+                raise NotMeasured(f"strace cannot attach to a running process: {said.strip()}")
+
+    def let_go(self) -> None:
+        """Detach: what is traced goes on alone. Its trace is whole when this returns."""
+        if self._process.poll() is None:
+            self._process.terminate()
+        self.end()
 
     def end(self) -> None:
         """Wait for its end, which is that of what it traces; let go of what still lives."""
@@ -61,6 +71,19 @@ class Attached:
             self._process.terminate()
             self._process.wait()
         self._process.stderr.close()
+
+
+def family(pid: int) -> list[int]:
+    """A process and whatever it has started that still runs."""
+    found = [pid]
+    for one in found:
+        try:
+            tasks = os.listdir(f"/proc/{one}/task")
+            texts = [Path(f"/proc/{one}/task/{it}/children").read_text("ascii") for it in tasks]
+        except OSError:  # it has ended, or this kernel does not tell
+            continue
+        found += [int(word) for text in texts for word in text.split()]
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,7 +44,7 @@ class Unexplained(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One call that changed the world, and the log's length before and after it."""
+    """One call that changed the world, or was made to fail, and the log's length around it."""
 
     call: Call
     begin: int
@@ -104,11 +104,13 @@ def record(
             _said(found, adapter, rests, event)
             continue
         begin = len(effects.disk.log)
-        text = _text(event, effects) if event.name in MUTATING and event.worked else ""
+        failed = event.injected and bool(event.error)
+        shown = failed or (event.name in MUTATING and event.worked)
+        text = _text(event, effects) if shown else ""
         apply(effects, event)
         found.calls += 1
         end = len(effects.disk.log)
-        if end > begin:
+        if end > begin or failed:
             found.steps.append(Step(event, begin, end, text))
     _compare(effects, world)
     return found
@@ -157,7 +159,7 @@ def _text(call: Call, effects: Effects) -> str:
             words.append(effects.inside(where.path) or where.path or str(where.number))
         elif not arg.startswith("["):
             words.append(arg)
-    shown = "" if call.result in (0, None) else f" = {call.result}"
+    shown = "" if call.result in (0, None) else f" = {call.error or call.result}"
     return f"{call.name}({', '.join(words)}){shown}"
 
 

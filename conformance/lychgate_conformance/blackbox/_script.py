@@ -119,6 +119,11 @@ class Told:
     reply: Json
     at: int = -1
 
+    @property
+    def error(self) -> Json | None:
+        """What it raised, None when it did not."""
+        return None if self.reply is None else self.reply.get("error")
+
     def operation(self) -> Operation | None:
         """What it means to the oracle; None for a sync."""
         match self.word.kind:
@@ -180,6 +185,11 @@ class Story:
             )  # fmt: skip
         return self._known[key]
 
+    def contradiction(self) -> oracle.Violation | None:
+        """The first answer that no order of the words explains, where nobody crashed."""
+        found = oracle.outcomes(self._dids(len(self.told)), self.rules, self.initial)
+        return found if isinstance(found, oracle.Violation) else None
+
     def views(self, acked: int, host_crash: bool) -> frozenset[View]:
         """What whoever opens the store after that crash may see."""
         return views(self.states(acked, host_crash), self.rules)
@@ -196,6 +206,8 @@ class Story:
             worker, begun, ended = told.word.worker, 2 * place, 2 * place + 1
             if place < acked and told.reply is None:
                 yield Did(worker, operation, begun, ended, Fate.MAYBE)
+            elif place < acked and told.error is not None:
+                yield from _failed(Did(worker, operation, begun, ended), told.error)
             elif place < acked:
                 result = None
                 if told.call is not None and told.word.kind != "close":
@@ -215,8 +227,19 @@ class Story:
             return True
         later = self.told[did.begun // 2 + 1 : acked]
         return any(
-            it.word.kind in ("sync", "close") and it.word.worker == did.worker for it in later
+            it.word.kind in ("sync", "close")
+            and it.word.worker == did.worker
+            and it.error is None
+            for it in later
         )
+
+
+def _failed(did: Did, error: Json) -> Iterable[Did]:
+    """A word that raised: it did not happen, or nobody knows. Who cannot be closed has let go."""
+    if isinstance(did.operation, oracle.End):
+        yield did
+    elif not isinstance(did.operation, oracle.Begin) and error["definite"] is not True:
+        yield replace(did, fate=Fate.MAYBE)
 
 
 def agreeing(states: frozenset[State], seen: View) -> frozenset[State]:
