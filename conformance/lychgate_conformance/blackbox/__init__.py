@@ -11,6 +11,8 @@
     _explore     one script, recorded and judged; crashes within recovery
     _succession  a worker killed, another goes on, the host crashes
     _places, _kill   really killed, at every call
+    _syscalls, _tracer, _pause   a worker stopped before any of its calls on the store
+    _schedule    one worker stands, others go on: what comes of it
     _explain     a failure, in words
 
 The enumeration of images is the crash lab's, the oracle is the suite's. What a recording cannot

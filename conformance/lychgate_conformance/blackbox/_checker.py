@@ -76,9 +76,7 @@ class Checker:
         self._target = target
         self._frequency = frequency
         self._rules = Rules.of(target.claims)
-        memory = "/dev/shm"
-        base = memory if os.access(memory, os.W_OK) else None
-        self.base = Path(tempfile.mkdtemp(prefix="lychgate-images-", dir=base)).resolve()
+        self.base = memory_directory("lychgate-images-")
         self._boot = boot
         self._host: KillableHost | None = None
         self._made = 0
@@ -176,13 +174,7 @@ class Checker:
         return [opened, *(call_of(word, 0, handle).request() for word in words)]
 
     def _open(self, handle: int, directory: Path) -> Json:
-        return {
-            "do": "open",
-            "handle": handle,
-            "path": str(directory / STORE),
-            "prefix": PREFIX,
-            "fsync_frequency": self._frequency,
-        }
+        return request_to_open(handle, directory, self._frequency)
 
     def _answer(self) -> Outcome:
         """The replies of one look."""
@@ -310,6 +302,24 @@ def _ids(view: View) -> str:
 def _shown(reply: Json) -> str:
     error = reply["error"]
     return f"{error['type']}: {error['text'][:200]}"
+
+
+def request_to_open(handle: int, directory: Path, frequency: float) -> Json:
+    """The request that opens the store of a world."""
+    return {
+        "do": "open",
+        "handle": handle,
+        "path": str(directory / STORE),
+        "prefix": PREFIX,
+        "fsync_frequency": frequency,
+    }
+
+
+def memory_directory(prefix: str) -> Path:
+    """A new directory, on a file system in memory where there is one."""
+    memory = "/dev/shm"
+    base = memory if os.access(memory, os.W_OK) else None
+    return Path(tempfile.mkdtemp(prefix=prefix, dir=base)).resolve()
 
 
 def write_image(image: Image, directory: Path) -> None:

@@ -1,0 +1,160 @@
+"""Workers that can be stopped before any of their calls on the store, and looked at while they wait.
+
+Rules of this file
+  * A stop is one that `_tracer` reports; a worker that answers before it reached the call that was
+    asked for was not stopped, and whoever asked is told so.
+  * Whether another worker waits (for a lock that the stopped one holds) is read from the kernel:
+    every thread of it sleeps, look after look. It need not be right: a worker that is taken for
+    waiting too early makes its call beside the other's, which is a schedule as well.
+  * The tracer is ended before the workers: with it gone, nothing is held any more.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lychgate_conformance._host import KillableHost
+from lychgate_conformance._verdict import NotMeasured
+from lychgate_conformance.blackbox import _syscalls
+from lychgate_conformance.blackbox._tracer import tree
+
+_PROGRAM = Path(__file__).with_name("_tracer.py")
+_MESSAGE_BYTES = 1 << 20
+_LOOK_S = 0.001
+_LOOKS = 3
+"""So many looks in a row at which all of a worker sleeps: it waits."""
+ANSWER = -1
+"""The stop before the answer is written: everything is done, and nothing acknowledged."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Where a worker is held: the number of its next call on the store, and all up to it."""
+
+    number: int
+    calls: tuple[str, ...]
+    """As text; the last one is the call that it stands before."""
+
+
+class Tracer:
+    """The process that stops workers, one at a time."""
+
+    def __init__(self) -> None:
+        self._calls = _syscalls.numbers()
+        if not self._calls:
+            raise NotMeasured(f"the calls of this machine ({os.uname().machine}) have no numbers")
+        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-S", "-E", str(_PROGRAM), str(theirs.fileno())],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,
+            )
+        self._held = False
+
+    def attach(self, host: KillableHost, base: Path, limit_s: float) -> None:
+        """Take a worker that has started. NotMeasured when that is not allowed."""
+        self._send(
+            do="attach", pid=host.pid, base=f"{base}/", output=host.output, calls=self._calls
+        )
+        said = self._take(limit_s)
+        if said["at"] == "failed":
+            raise NotMeasured(
+                f"a running process cannot be traced here ({said['why']}): run as root, or set "
+                "kernel.yama.ptrace_scope to 0"
+            )
+        assert said["at"] == "attached", said
+
+    def arm(self, stops: Sequence[int]) -> None:
+        """Stop the worker before these calls of its next request, counted from 1."""
+        self._send(do="arm", stops=stops)
+
+    def wait(self, host: KillableHost, limit_s: float) -> Stop | None:
+        """The worker's next stop; None when it has answered, or died, without one."""
+        end = time.monotonic() + limit_s
+        while time.monotonic() < end:
+            if select.select([self._socket], [], [], _LOOK_S)[0]:
+                said = self._take(1.0)
+                if said["at"] == "gone":
+                    return None
+                self._held = True
+                return Stop(said["number"], tuple(said["calls"]))
+            if host.has_reply():
+                return None
+        return None
+
+    def go(self) -> None:
+        """Let the held worker go on."""
+        assert self._held, "nobody is held"
+        self._held = False
+        self._send(do="go")
+
+    def kill(self, host: KillableHost, limit_s: float) -> None:
+        """Kill the held worker, before the call that it stands before."""
+        assert self._held, "nobody is held"
+        self._held = False
+        self._send(do="kill")
+        while self._take(limit_s)["at"] != "gone":
+            continue
+        host.kill()
+
+    def end(self) -> None:
+        """Nobody is held or traced any more; whoever was is killed."""
+        self._process.kill()
+        self._process.wait()
+        self._socket.close()
+
+    def _send(self, **message: object) -> None:
+        try:
+            self._socket.send(json.dumps(message).encode())
+        except OSError as error:
+            raise NotMeasured(f"the process that stops workers has ended: {error}") from error
+
+    def _take(self, limit_s: float) -> Mapping[str, Any]:
+        self._socket.settimeout(limit_s)
+        try:
+            data = self._socket.recv(_MESSAGE_BYTES)
+        except TimeoutError:
+            raise NotMeasured("the process that stops workers does not answer") from None
+        if not data:
+            raise NotMeasured("the process that stops workers has ended")
+        found: Mapping[str, Any] = json.loads(data)
+        return found
+
+
+def waits(host: KillableHost, patience_s: float) -> bool:
+    """False as soon as a worker has answered; true when it sleeps, or after the patience."""
+    end = time.monotonic() + patience_s
+    asleep = 0
+    while not host.has_reply():
+        if time.monotonic() > end:
+            return True
+        asleep = asleep + 1 if _sleeps(host.pid) else 0
+        if asleep >= _LOOKS:
+            return not host.has_reply()
+        time.sleep(_LOOK_S)
+    return False
+
+
+def _sleeps(pid: int) -> bool:
+    """Whether every thread of a worker and of its children is in an interruptible wait."""
+    try:
+        for tid in tree(pid):
+            status = Path(f"/proc/{tid}/stat").read_text(encoding="ascii", errors="replace")
+            if status.rpartition(")")[2].split()[0] not in ("S", "Z"):
+                return False
+    except OSError:  # it ended; its answer, or the end of its output, tells the rest
+        return False
+    return True
