@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import io
 import signal
 import sys
 from collections.abc import Sequence
@@ -34,6 +35,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "walk": ("lychgate_tools.walk.command", "take every edge of the state graphs on the engine"),
     "trace": ("lychgate_tools.trace.command", "record traces of the engine and check them by TLC"),
     "sql": ("lychgate_tools.sql", "print, apply or look at the tables of the SQL backend"),
+    "dead": ("lychgate_tools.dead.command", "what an operator does with dead tasks"),
     "bench": ("lychgate_tools.bench", "measure the engine beside bare system calls, as ratios"),
     "litmus": ("lychgate_tools.litmus.command", "hold real file systems against the models"),
     "inspect": ("lychgate_tools.inspect", "explain a file of the engine, damaged or not"),
@@ -56,6 +58,9 @@ class _Parser(argparse.ArgumentParser):
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one subcommand. Every way out is an exit code; a traceback is a defect of ours."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a locale that lacks a character ends no command
+            stream.reconfigure(errors="backslashreplace")
     previous = signal.getsignal(signal.SIGTERM)
     try:
         signal.signal(signal.SIGTERM, _terminate)

@@ -16,6 +16,7 @@ import json
 import os
 import shutil
 import sys
+import textwrap
 import threading
 import time
 from collections.abc import Iterable, Sequence
@@ -93,10 +94,34 @@ def colour(text: str, kind: str, stream: TextIO | None = None) -> str:
 
 def width(stream: TextIO | None = None) -> int:
     """The columns to fill: the terminal's, or COLUMNS, or plenty when nothing says."""
+    return _columns(stream) or 200
+
+
+def _columns(stream: TextIO | None) -> int | None:
     out = sys.stdout if stream is None else stream
     if out.isatty() or os.environ.get("COLUMNS", "").isdigit():
         return max(20, shutil.get_terminal_size().columns)
-    return 200
+    return None
+
+
+def plain(text: str) -> str:
+    """Text of any kind in one line that a terminal only shows: what it would act on is escaped."""
+    return "".join(
+        char if char.isprintable() else char.encode("unicode_escape").decode("ascii")
+        for char in text
+    )
+
+
+def wrapped(
+    text: str, first: str = "", rest: str = "", columns: int = 0, stream: TextIO | None = None
+) -> list[str]:
+    """The lines of a text that fit the columns, if there are any to fit: a pipe has none."""
+    limit = columns or _columns(stream)
+    if limit is None or len(first) + len(text) <= limit:
+        return [first + text]
+    return textwrap.wrap(
+        text, limit, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False
+    )
 
 
 def table(headers: Sequence[str], rows: Iterable[Sequence[object]], columns: int = 0) -> str:
@@ -109,7 +134,7 @@ def table(headers: Sequence[str], rows: Iterable[Sequence[object]], columns: int
     limit = columns or width()
     widths = [max(len(row[i]) for row in [list(headers), *cells]) for i in range(len(headers))]
     if sum(widths) + 2 * (len(widths) - 1) > limit:
-        blocks = [_block(headers, row) for row in cells]
+        blocks = [_block(headers, row, limit) for row in cells]
         return "\n".join(blocks)
     right = [bool(cells) and all(_is_number(row[i]) for row in cells) for i in range(len(headers))]
     lines = [list(headers), ["-" * size for size in widths], *cells]
@@ -134,10 +159,12 @@ def _is_number(text: str) -> bool:
     return text == "-" or text.replace(",", "").replace(".", "", 1).rstrip("%").isdigit()
 
 
-def _block(headers: Sequence[str], row: Sequence[str]) -> str:
-    shown = zip(headers[1:], row[1:], strict=True)
-    pairs = [f"  {head}: {text}" for head, text in shown if text not in ("", "-")]
-    return "\n".join([row[0], *pairs])
+def _block(headers: Sequence[str], row: Sequence[str], limit: int) -> str:
+    lines = wrapped(row[0], columns=limit)
+    for head, text in zip(headers[1:], row[1:], strict=True):
+        if text not in ("", "-"):
+            lines += wrapped(f"{head}: {text}", "  ", "    ", limit)
+    return "\n".join(lines)
 
 
 # --- progress ---------------------------------------------------------------------------------
