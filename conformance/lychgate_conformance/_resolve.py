@@ -17,6 +17,8 @@ _BUILT_IN = {
     "nil": "lychgate:Nil",
     "sqlite": f"{_SQL}:sqlite",
     "postgres": f"{_SQL}:postgres",
+    "mariadb": f"{_SQL}:mariadb",
+    "delivery": "lychgate_conformance.adapters.delivery_queue:Engine",
 }
 
 

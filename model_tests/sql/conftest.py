@@ -1,6 +1,6 @@
 """Fixtures of the SQL backend's tests: a database of each engine with its tables made.
 
-`url` runs a test on every engine. One PostgreSQL server serves a whole session, each test has a
+`url` runs a test on every engine. One server of an engine serves a whole session, each test has a
 schema of its own in it; where no server can be started the reason is shown.
 """
 
@@ -14,35 +14,52 @@ import pytest
 from lychgate import Sql
 from lychgate._sql_options import driver_of
 from lychgate._sql_schema import apply
-from lychgate_tools.sql_server import PostgresServer, missing
+from lychgate_tools.sql_server import SERVERS, SqlServer
 
 MakeSql = Callable[..., Sql]
 
 
+def _running(engine: str) -> SqlServer:
+    """A server of this engine; where there can be none the test is skipped."""
+    if (why := SERVERS[engine].missing()) is not None:
+        pytest.skip(why)
+    return SERVERS[engine]()
+
+
 @pytest.fixture(scope="session")
-def server() -> Iterator[PostgresServer]:
+def postgres() -> Iterator[SqlServer]:
     """A PostgreSQL server for the session."""
-    if (why := missing()) is not None:
-        pytest.skip(why)
-    with PostgresServer() as running:
+    with _running("postgres") as running:
         yield running
 
 
-@pytest.fixture
-def own_server() -> Iterator[PostgresServer]:
-    """A PostgreSQL server for a test that stops it."""
-    if (why := missing()) is not None:
-        pytest.skip(why)
-    with PostgresServer() as running:
+@pytest.fixture(scope="session")
+def mariadb() -> Iterator[SqlServer]:
+    """A MariaDB server for the session."""
+    with _running("mariadb") as running:
         yield running
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(params=SERVERS)
+def server(request: pytest.FixtureRequest) -> SqlServer:
+    """The session's server of each engine that has servers."""
+    running: SqlServer = request.getfixturevalue(request.param)
+    return running
+
+
+@pytest.fixture(params=SERVERS)
+def own_server(request: pytest.FixtureRequest) -> Iterator[SqlServer]:
+    """A server for a test that stops it."""
+    with _running(request.param) as running:
+        yield running
+
+
+@pytest.fixture(params=["sqlite", *SERVERS])
 def bare_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """A place for tables, without any yet."""
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path / 'tasks.db'}"
-    running: PostgresServer = request.getfixturevalue("server")
+    running: SqlServer = request.getfixturevalue(request.param)
     return running.new_schema()
 
 

@@ -1,4 +1,4 @@
-"""The conformance suite on both engines: the cases that found faults here, and one of each kind."""
+"""The conformance suite on each engine: the cases that found faults here, and one of each kind."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 import pytest
 
 from lychgate_tools.cli import main
-from lychgate_tools.sql_server import PostgresServer
+from lychgate_tools.sql_server import SERVERS, SqlServer
 
 CASES = (
     "L0-ADD-005", "L0-PEND-003", "L0-DEAD-022", "L0-SEQ-003", "L0-TEXT-004", "L0-THR-004",
@@ -16,7 +16,7 @@ CASES = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("backend", ["sqlite", "postgres"])
+@pytest.mark.parametrize("backend", ["sqlite", *SERVERS])
 def test_cases(
     backend: str,
     request: pytest.FixtureRequest,
@@ -24,8 +24,8 @@ def test_cases(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """D2, D13, D17, D26, D31, Q1: what is acknowledged is there, whoever is killed."""
-    if backend == "postgres":
-        server: PostgresServer = request.getfixturevalue("server")
+    if backend in SERVERS:
+        server: SqlServer = request.getfixturevalue(backend)
         monkeypatch.setenv("LYCHGATE_SQL_URL", server.plain_url)
     listed = json.loads(_said(capsys, "conform", "--list", "--json"))
     known = {case["id"] for case in listed["cases"]}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sql.conftest import MakeSql
@@ -13,7 +15,7 @@ from lychgate import ConfigError, LychgateError, Refused, SchemaError, Sql, SqlE
 from lychgate._sql_options import driver_of
 from lychgate._sql_schema import VERSION, apply, statements, status
 from lychgate_tools.cli import main
-from lychgate_tools.sql_server import PostgresServer
+from lychgate_tools.sql_server import SqlServer
 
 
 def test_no_tables(bare_url: str) -> None:
@@ -77,7 +79,8 @@ def test_the_command(
     assert main(["sql", "status", "mysql://x"]) == 4
     monkeypatch.delenv("LYCHGATE_SQL_URL")
     assert main(["sql", "apply"]) == 4
-    assert main(["sql", "status", "postgresql://me:secret@/x?host=/nowhere"]) in (3, 4)
+    assert main(["sql", "status", "postgresql://me:secret@/x?host=/nowhere"]) == 3
+    assert main(["sql", "status", "mariadb://me:secret@/x?unix_socket=/nowhere"]) == 3
     captured = capsys.readouterr()
     assert "secret" not in captured.out + captured.err
 
@@ -95,7 +98,7 @@ def test_no_ddl_is_run_by_the_backend(url: str, monkeypatch: pytest.MonkeyPatch)
         def note(
             self: object, statement: str, values: object = None, *, inner: object = inner
         ) -> object:
-            said.append(statement.split()[0].upper())
+            said.append(statement.lstrip("(\n ").split()[0].upper())
             return inner(self, statement, values or {})  # type: ignore[operator]  # the method
 
         monkeypatch.setattr(connection_type, name, note)
@@ -105,49 +108,77 @@ def test_no_ddl_is_run_by_the_backend(url: str, monkeypatch: pytest.MonkeyPatch)
         worker.add_dead_task("t", 1, None, "", 1)
         worker.remove_dead_tasks(["t"])
         worker.tick(1e12)
-    assert set(said) <= {"SELECT", "INSERT", "UPDATE", "DELETE", "WITH"}
+    changes = {"SELECT", "INSERT", "UPDATE", "DELETE", "WITH"}
+    assert changes - {"WITH"} <= set(said) <= changes | {"SET", "START", "COMMIT"}
 
 
-def test_a_role_without_ddl(server: PostgresServer) -> None:
+def worker_role(server: SqlServer, url: str) -> str:
+    """A role of no rights but to come in; the URL for it."""
+    schema = re.findall(r"(?:%3D|/)(s\d+)", url)[-1]
+    role = f"worker_{schema}"
+    if server.engine == "postgres":
+        do(url, f"CREATE ROLE {role} LOGIN")
+        do(url, f"GRANT USAGE ON SCHEMA {schema} TO {role}")
+    else:
+        do(url, f"CREATE USER {role}@localhost")
+        do(url, f"GRANT SHOW VIEW ON {schema}.* TO {role}@localhost")
+    return server.url(schema, role)
+
+
+def grant(server: SqlServer, url: str, app: str) -> None:
+    """DML on the tables."""
+    role = app.partition("://")[2].partition("@")[0]
+    where = role if server.engine == "postgres" else f"{role}@localhost"
+    for table in ("schema", "workers", "tasks", "dead_tasks"):
+        do(url, f"GRANT SELECT, INSERT, UPDATE, DELETE ON lychgate_{table} TO {where}")
+
+
+def test_a_role_without_ddl(server: SqlServer) -> None:
     """Q3: DML rights are enough for all but the migration."""
     url = server.new_schema()
-    schema = url.rpartition("%3D")[2]
     apply(driver_of(url, str))
-    do(url, f"CREATE ROLE worker_{schema} LOGIN")
-    app = server.url(schema, f"worker_{schema}")
-    do(url, f"GRANT USAGE ON SCHEMA {schema} TO worker_{schema}")
+    app = worker_role(server, url)
     with pytest.raises(SqlError, match="grant this role"):
         Sql(app)
-    for table in ("schema", "workers", "tasks", "dead_tasks"):
-        do(
-            url,
-            f"GRANT SELECT, INSERT, UPDATE, DELETE ON lychgate_{table} TO worker_{schema}",
-        )
+    grant(server, url, app)
     with Sql(app) as worker:
         worker.add_task("t", 1.0, "t")
         assert len(worker.pending_tasks()) == 1
         worker.add_dead_task("t", 1, None, "", 1)
         assert worker.remove_dead_tasks(["t"]) == 1
-    with pytest.raises(SqlError, match="grant this role"):
-        do_as_migration(app)
-
-
-def do_as_migration(url: str) -> None:
-    """Apply where the version is behind."""
     do(url, "UPDATE lychgate_schema SET version = 0")
-    apply(driver_of(url, str))
+    do(url, "DROP TABLE lychgate_dead_tasks")
+    with pytest.raises(SqlError, match="grant this role"):
+        apply(driver_of(app, str))
 
 
-def test_unreachable(tmp_path: Path) -> None:
+def test_a_role_that_is_refused(mariadb: SqlServer) -> None:
+    """Q3: an unknown role, a database that there is not, a role that may not enter it."""
+    url = mariadb.new_schema()
+    do(url, "CREATE USER outside@localhost IDENTIFIED BY 'secret'")
+    for where, says in (
+        (mariadb.url("s1", "nobody_at_all"), "mend user or password"),
+        (mariadb.url("there_is_none"), "name a database that exists"),
+        (mariadb.url("s1", "outside:wrong"), "mend user or password"),
+        (mariadb.url("s1", "outside:secret"), "grant this role"),
+    ):
+        with pytest.raises(SqlError, match=says) as failed:
+            Sql(where)
+        assert failed.value.definite and "secret" not in str(failed.value)
+
+
+@pytest.mark.parametrize(
+    "url", ["postgresql://me:secret@/shop?host={}", "mariadb://me:secret@/shop?unix_socket={}/s"]
+)
+def test_unreachable(url: str, tmp_path: Path) -> None:
     """F2: no server there: definite, and the message says where it was looked for."""
-    pytest.importorskip("psycopg")
-    with pytest.raises(SqlError) as failed:
-        Sql(f"postgresql://me:secret@/shop?host={tmp_path}")
+    with pytest.raises(SqlError, match="is up and call again") as failed:
+        Sql(url.format(tmp_path))
     assert failed.value.definite and "secret" not in str(failed.value)
-    assert "postgresql:///shop" in str(failed.value)
+    assert f"{url.partition(':')[0]}:///shop" in str(failed.value)
 
 
-def test_a_server_that_crashes(own_server: PostgresServer) -> None:
+def test_a_server_that_crashes(own_server: SqlServer) -> None:
     """Q10, F2: errors while it is away, nothing lost, no connection leaked."""
     url = own_server.new_schema()
     apply(driver_of(url, str))
@@ -170,7 +201,7 @@ def test_a_server_that_crashes(own_server: PostgresServer) -> None:
         assert worker.pending_tasks() == []
 
 
-def test_a_server_that_crashes_under_load(own_server: PostgresServer) -> None:
+def test_a_server_that_crashes_under_load(own_server: SqlServer) -> None:
     """Q10: threads that add and finish meanwhile: what was acknowledged is there, once."""
     url = own_server.new_schema()
     apply(driver_of(url, str))
@@ -212,15 +243,42 @@ def test_a_server_that_crashes_under_load(own_server: PostgresServer) -> None:
     worker.close()
 
 
-def test_a_frozen_session_is_ended(server: PostgresServer) -> None:
+def test_a_frozen_session_is_ended(server: SqlServer) -> None:
     """Q6: the server does not wait for ever for a worker that stands idle in a transaction."""
+    asked = {
+        "postgres": "SELECT current_setting('idle_in_transaction_session_timeout'), "
+        "current_setting('synchronous_commit')",
+        "mariadb": "SELECT @@idle_transaction_timeout, @@innodb_flush_log_at_trx_commit",
+    }
     connection = driver_of(server.url(), str).connect()
-    found = connection.rows(
-        "SELECT current_setting('idle_in_transaction_session_timeout'), "
-        "current_setting('synchronous_commit')"
-    )
+    found = connection.rows(asked[server.engine])
     connection.close()
-    assert found == [("1min", "on")]
+    assert found == [{"postgres": ("1min", "on"), "mariadb": (60, 1)}[server.engine]]
+
+
+def test_an_interrupted_migration(mariadb: SqlServer) -> None:
+    """Q3: MariaDB commits each statement of a migration: begun and killed, it is completed."""
+    for done in range(4):
+        url = mariadb.new_schema()
+        for statement in statements("mariadb")[:done]:
+            do(url, statement)
+        with pytest.raises(SchemaError, match="lychgate sql apply"):
+            Sql(url)
+        assert apply(driver_of(url, str)) == (0, VERSION)
+        Sql(url).close()
+
+
+def test_more_than_a_packet(mariadb: SqlServer) -> None:
+    """D25: what the server would hang up on is refused before it is sent, with the remedy."""
+    url = mariadb.new_schema()
+    apply(driver_of(url, str))
+    with Sql(url) as worker:
+        worker.sync()
+        connection: Any = worker._pool._idle[0]
+        connection._bytes_max = 1000
+        with pytest.raises(Refused, match="raise max_allowed_packet"):
+            worker.add_task("x" * 1000)
+        worker.add_task("x")
 
 
 # --- SQLite's own troubles ----------------------------------------------------------------------
@@ -287,8 +345,9 @@ def test_a_driver_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None
         raise ImportError("No module named 'psycopg'")
 
     monkeypatch.setattr("lychgate._sql_options.import_module", import_module)
-    with pytest.raises(ConfigError, match="pip install"):
-        Sql("postgresql://host/name")
+    for scheme, extra in (("postgresql", "postgres"), ("mariadb", "mariadb"), ("mysql", "mariadb")):
+        with pytest.raises(ConfigError, match=rf"pip install 'lychgate\[{extra}\]'"):
+            Sql(f"{scheme}://host/name")
 
 
 def test_the_pool_is_bounded(make: MakeSql) -> None:

@@ -16,7 +16,7 @@ from sql.database import ask
 from sql.queue_process import TASKS, fail, note, open_worker
 
 from lychgate import Limits, Queue
-from lychgate_tools.sql_server import PostgresServer
+from lychgate_tools.sql_server import SqlServer
 
 HERE = Path(__file__).parent
 PATIENCE_S = 40.0
@@ -119,7 +119,7 @@ def test_workers_killed_at_random_moments(url: str, tmp_path: Path) -> None:
     assert len(dead) == 10 and {row[1] for row in dead} == {1}
 
 
-def test_a_rolling_restart(server: PostgresServer, tmp_path: Path) -> None:
+def test_a_rolling_restart(server: SqlServer, tmp_path: Path) -> None:
     """Q10, U9: stopped gracefully one after the other, under load: no task is lost."""
     from lychgate._sql_options import driver_of
     from lychgate._sql_schema import apply

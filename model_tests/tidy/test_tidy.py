@@ -24,10 +24,12 @@ OUTSIDE = {"os", "time", "random", "socket", "subprocess", "tempfile", "shutil",
 OUTSIDE_ALLOWED = {
     "_osfs.py": "the port on the real system",
     "_clock.py": "the queue's clock and chance, behind an interface of their own",
+    "_sql_mariadb.py": "closes a socket that its driver forgets",
 }
 OPTIONAL = {
     "pytest": {"plugin.py", "_pytest_items.py", "no_skips.py"},  # loaded by pytest itself
-    "psycopg": {"_sql_postgres.py", "sql_server.py"},  # loaded for a PostgreSQL URL alone
+    "psycopg": {"_sql_postgres.py"},  # loaded for a PostgreSQL URL alone
+    "pymysql": {"_sql_mariadb.py"},  # loaded for a MariaDB URL alone
 }
 MARKS = re.compile(r"\b(?:TO" + r"DO|FIX" + r"ME|X" + r"XX|NotImplemented" + r"Error)\b")
 IDS = re.compile(r"\b(?:[DWUQF]\d{1,2}|L(?:[6-9]|1\d))\b(?![-\w])")

@@ -33,6 +33,7 @@ from lychgate._sql_options import Options, driver_of
 from lychgate._sql_pool import Pool
 from lychgate._sql_records import dead_row, dead_task, encoded, shown, stored_id
 from lychgate._sql_schema import check, version_of
+from lychgate._sql_split import SplitStatements
 from lychgate._sql_store import Statements
 from lychgate._sql_worker import Worker
 from lychgate._stats import Stats
@@ -41,9 +42,9 @@ R = TypeVar("R")
 
 
 class Sql:
-    """A durable task store in SQLite or PostgreSQL.
+    """A durable task store in SQLite, PostgreSQL, or MariaDB and MySQL.
 
-    url                 sqlite:///path, or postgresql://… (needs the extra `postgres`)
+    url                 sqlite:///path, or with an extra of that name postgresql://… or mariadb://…
     batch_size          tasks in one claim
     claim_interval      seconds between claims of an idle queue
     heartbeat_interval  seconds between heartbeats, which `tick` sends, and a claim that is late
@@ -79,7 +80,8 @@ class Sql:
         self._facts = OsFs()
         driver = driver_of(url, self._facts.resolve)
         self._pool = Pool(driver, pool_size, self._options.stale_threshold, self._facts.pid)
-        self._db = Statements(driver.words, self._options.stale_threshold)
+        statements = Statements if driver.words.returning else SplitStatements
+        self._db = statements(driver.words, self._options.stale_threshold)
         self._ids = TaskIds(self._facts)
         self._stats = Stats()
         self._worker = self._new_worker()

@@ -10,14 +10,22 @@ Rules of this file
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Protocol
 
 Row = tuple[Any, ...]
 Values = Mapping[str, object]
 
 NONE: Values = {}
+
+
+@cache
+def pyformat(statement: str) -> str:
+    """`:name` as drivers of the other style want it; there are only so many statements."""
+    return re.sub(r":(\w+)", r"%(\1)s", statement.replace("%", "%%"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +42,15 @@ class Words:
     """The claim, in one statement (Q5)."""
     alone: str
     """Waits until no other transaction changes the dead tasks; may be nothing."""
+    real: str = "double precision"
+    """The type of times, in a CAST."""
+    returning: bool = True
+    """Whether a change gives back the rows it met. If not, `_sql_split.py` looks at them first,
+    and `claim` is that look."""
 
     def spelled(self, statement: str) -> str:
         """The statement in this engine's words."""
-        for name in ("now", "share", "skip"):
+        for name in ("now", "share", "skip", "real"):
             statement = statement.replace("{" + name + "}", getattr(self, name))
         return statement
 

@@ -51,16 +51,28 @@ def driver_of(url: object, resolve: Callable[[str], str]) -> Driver:
         if not rest.startswith("/") or not rest[1:]:
             raise ConfigError("a SQLite URL is sqlite:///relative.db or sqlite:////absolute.db")
         return Sqlite(rest[1:], resolve)
-    if found and scheme in ("postgresql", "postgres"):
+    if found and scheme in _SERVERS:
+        module_name, class_name, extra = _SERVERS[scheme]
         try:
-            module = import_module("lychgate._sql_postgres")
+            module = import_module(module_name)
         except ImportError as error:
             raise ConfigError(
-                f"PostgreSQL needs a driver ({error}): pip install 'lychgate[postgres]'"
+                f"{class_name} needs a driver ({error}): pip install 'lychgate[{extra}]'"
             ) from error
-        driver: Driver = module.Postgres(url, CONNECT_TIMEOUT_S)
+        driver: Driver = getattr(module, class_name)(url, CONNECT_TIMEOUT_S)
         return driver
     raise ConfigError(
-        f"no database is known by {scheme + '://…' if found else 'this url'!r}: "
-        "use sqlite:///path or postgresql://host/database"
+        f"no database is known by {scheme + '://…' if found else 'this url'!r}: use "
+        "sqlite:///path, postgresql://host/database or mariadb://host/database"
     )
+
+
+_POSTGRES = ("lychgate._sql_postgres", "Postgres", "postgres")
+_MARIADB = ("lychgate._sql_mariadb", "Mariadb", "mariadb")
+_SERVERS = {
+    "postgresql": _POSTGRES,
+    "postgres": _POSTGRES,
+    "mariadb": _MARIADB,
+    "mysql": _MARIADB,
+}
+"""Module, class and extra by the scheme of a URL: a driver is imported when it is needed."""

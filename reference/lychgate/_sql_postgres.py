@@ -17,14 +17,12 @@ Rules of this file
 
 from __future__ import annotations
 
-import re
-from functools import cache
 from typing import Any
 from urllib.parse import urlsplit
 
 import psycopg
 
-from lychgate._sql_driver import NONE, Failure, Row, Values, Words
+from lychgate._sql_driver import NONE, Failure, Row, Values, Words, pyformat
 
 _NOW = "CAST(extract(epoch FROM statement_timestamp()) AS double precision)"
 
@@ -62,12 +60,6 @@ SELECT set_config('enable_seqscan', 'off', false),
                        ELSE current_setting('synchronous_commit') END, false)"""
 
 
-@cache
-def _named(statement: str) -> bytes:
-    """`:name` as psycopg wants it; there are only so many statements."""
-    return re.sub(r":(\w+)", r"%(\1)s", statement.replace("%", "%%")).encode()
-
-
 class PostgresConnection:
     """One session."""
 
@@ -75,7 +67,7 @@ class PostgresConnection:
         self._inner = inner
 
     def _execute(self, statement: str, values: Values) -> psycopg.Cursor[Row]:
-        return self._inner.execute(_named(statement), dict(values))
+        return self._inner.execute(pyformat(statement).encode(), dict(values))
 
     def rows(self, statement: str, values: Values = NONE) -> list[Row]:
         return self._execute(statement, values).fetchall()

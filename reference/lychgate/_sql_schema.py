@@ -66,6 +66,47 @@ CREATE INDEX lychgate_dead_tasks_task ON lychgate_dead_tasks (task_id);
 CREATE INDEX lychgate_dead_tasks_failed ON lychgate_dead_tasks (failed_at)
 """
 
+_MARIADB_TABLES = """
+CREATE TABLE IF NOT EXISTS lychgate_workers (
+  id varbinary(255) PRIMARY KEY,
+  heartbeat_at double NOT NULL,
+  created_at double NOT NULL,
+  KEY lychgate_workers_heartbeat (heartbeat_at)
+) ENGINE = InnoDB;
+CREATE TABLE IF NOT EXISTS lychgate_tasks (
+  id varbinary(1530) PRIMARY KEY,
+  owner_id varbinary(255),
+  serialized_task longblob NOT NULL,
+  codec longtext CHARACTER SET ascii NOT NULL,
+  publish_at double,
+  due_at double NOT NULL,
+  claim_count integer NOT NULL,
+  created_at double NOT NULL,
+  suspect boolean GENERATED ALWAYS AS (claim_count >= 2) STORED,
+  KEY lychgate_tasks_owner (owner_id),
+  KEY lychgate_tasks_due (owner_id, suspect, due_at, id)
+) ENGINE = InnoDB ROW_FORMAT = DYNAMIC;
+CREATE TABLE IF NOT EXISTS lychgate_dead_tasks (
+  id bigint NOT NULL AUTO_INCREMENT PRIMARY KEY,
+  task_id varbinary(1530) NOT NULL,
+  task_class longtext CHARACTER SET ascii NOT NULL,
+  serialized_task longblob NOT NULL,
+  codec longtext CHARACTER SET ascii NOT NULL,
+  owner_id varbinary(255),
+  publish_at double,
+  failed_execution_count bigint NOT NULL,
+  failure_class longtext CHARACTER SET ascii NOT NULL,
+  failure_message longtext CHARACTER SET ascii NOT NULL,
+  failed_at double NOT NULL,
+  enqueued_at double,
+  created_at double NOT NULL,
+  KEY lychgate_dead_tasks_task (task_id),
+  KEY lychgate_dead_tasks_failed (failed_at)
+) ENGINE = InnoDB ROW_FORMAT = DYNAMIC;
+CREATE TABLE lychgate_schema (version integer PRIMARY KEY) ENGINE = InnoDB AS SELECT 1 AS version
+"""
+# 1,530 bytes: an id of 255 bytes, each written as \u0000.
+
 _TYPES: Mapping[str, Mapping[str, str]] = {
     "sqlite": {
         "text": "text",
@@ -79,33 +120,40 @@ _TYPES: Mapping[str, Mapping[str, str]] = {
     },
 }
 
-_MIGRATIONS: Sequence[str] = (_TABLES,)
+_MIGRATIONS: Mapping[str, Sequence[str]] = {
+    "sqlite": (_TABLES,),
+    "postgres": (_TABLES,),
+    "mariadb": (_MARIADB_TABLES,),
+}
 """The statements that lead from each version to the next, beginning with version 0: no tables."""
 
-VERSION = len(_MIGRATIONS)
-"""The version that this backend works with."""
+ENGINES = tuple(_MIGRATIONS)
 
-ENGINES = tuple(_TYPES)
+(VERSION,) = {len(steps) for steps in _MIGRATIONS.values()}
+"""The version that this backend works with."""
 
 _EXISTS = {
     "sqlite": "SELECT 1 FROM sqlite_schema WHERE name = 'lychgate_schema'",
     "postgres": "SELECT 1 WHERE to_regclass('lychgate_schema') IS NOT NULL",
 }
 _NO_PLACE = "name a file or schema that exists, or can be made, and that this role may write"
-_ALONE = {"postgres": "SELECT pg_advisory_xact_lock(7599364)"}
-"""Keeps two migrations apart where BEGIN alone does not."""
+_ALONE = {
+    "postgres": "SELECT pg_advisory_xact_lock(7599364)",
+    "mariadb": "SELECT GET_LOCK(CONCAT('lychgate-', LEFT(SHA1(DATABASE()), 16)), 60)",
+}
+"""Keeps two migrations apart where BEGIN alone does not: to the end of transaction or session."""
 
 
 def statements(engine: str, since: int = 0) -> list[str]:
     """The DDL from version `since` to this one, for people and for `apply`."""
-    if engine not in _TYPES:
+    if engine not in _MIGRATIONS:
         raise ConfigError(f"no engine named {engine!r}; there are: {', '.join(ENGINES)}")
     found: list[str] = []
-    for text in _MIGRATIONS[since:]:
-        for name, word in _TYPES[engine].items():
+    for text in _MIGRATIONS[engine][since:]:
+        for name, word in _TYPES.get(engine, {}).items():
             text = text.replace("{" + name + "}", word)
         found += [part.strip() for part in text.split(";")]
-    if since == 0:
+    if since == 0 and engine in _TYPES:
         found.append(f"INSERT INTO lychgate_schema (version) VALUES ({VERSION})")
     elif since < VERSION:
         found.append(f"UPDATE lychgate_schema SET version = {VERSION}")
@@ -114,9 +162,15 @@ def statements(engine: str, since: int = 0) -> list[str]:
 
 def version_of(driver: Driver, connection: Connection) -> int:
     """The version of the tables; 0 when there are none."""
-    if not connection.rows(_EXISTS[driver.name]):
+    if driver.name in _EXISTS and not connection.rows(_EXISTS[driver.name]):
+        return 0  # elsewhere an error ends no transaction, and tells rights from tables
+    try:
+        found = connection.rows("SELECT version FROM lychgate_schema")
+    except Exception as error:
+        failure = driver.failure(error)
+        if driver.name in _EXISTS or failure is None or not failure.schema:
+            raise
         return 0
-    found = connection.rows("SELECT version FROM lychgate_schema")
     if len(found) != 1:
         raise SchemaError(f"the table lychgate_schema has {len(found)} rows, not one: restore it")
     return int(found[0][0])
@@ -136,7 +190,9 @@ def check(driver: Driver, version: int) -> None:
 def apply(driver: Driver) -> tuple[int, int]:
     """Bring the tables to this version; the versions before and after. Safe to repeat.
 
-    One transaction: all of it or nothing. Raises SqlError, and SchemaError for newer tables.
+    One transaction: all of it or nothing. MariaDB commits each statement by itself; there the
+    version comes last, and what an interrupted run has made is passed over.
+    Raises SqlError, and SchemaError for newer tables.
     """
     connection = None
     try:
@@ -144,8 +200,10 @@ def apply(driver: Driver) -> tuple[int, int]:
         if driver.name == "sqlite":
             connection.rows("PRAGMA journal_mode = WAL")
         connection.begin(write=True)
-        if driver.name in _ALONE:
-            connection.rows(_ALONE[driver.name])
+        if driver.name in _ALONE and connection.rows(_ALONE[driver.name]) == [(0,)]:
+            raise SqlError(
+                "the migration", "lock", "another one goes on for long", "call again", True
+            )
         before = version_of(driver, connection)
         if before > VERSION:
             check(driver, before)

@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from lychgate._sql_driver import Connection, Row, Words
+from lychgate._sql_driver import Connection, Row, Values, Words
 
-_MANY = 200
+MANY = 200
 """Values in one IN list."""
 
 
@@ -137,7 +137,7 @@ class Statements:
     def claim(self, db: Connection, me: str, batch: int, suspects: int) -> list[TaskRow]:
         """A batch of due tasks, oldest first (Q5)."""
         values = {"me": me, "stale": self._stale, "batch": batch, "suspects": suspects}
-        found = [_task_row(row) for row in db.rows(self._words.claim, values)]
+        found = [task_row(row) for row in db.rows(self._words.claim, values)]
         return sorted(found, key=lambda row: (row.due_at, row.key))
 
     def finish(self, db: Connection, key: str, token: Token) -> bool:
@@ -167,6 +167,10 @@ class Statements:
         sql = "SELECT 1 FROM lychgate_tasks WHERE id = :id AND owner_id IS NOT NULL"
         return bool(db.rows(sql, {"id": key}))
 
+    def _delete(self, db: Connection, where: str, columns: str, values: Values) -> list[Row]:
+        """Delete rows of a table; what they were."""
+        return db.rows(f"DELETE FROM {where} RETURNING {columns}", values)
+
     # --- dead tasks ---------------------------------------------------------------------------
 
     def bury(self, db: Connection, row: DeadRow, token: Token | None) -> bool:
@@ -176,9 +180,7 @@ class Statements:
         """
         fence = _fence(row.key, token) if token else {"id": row.key}
         where = _FENCE if token else "id = :id AND owner_id IS NULL"
-        gone = db.rows(
-            f"DELETE FROM lychgate_tasks WHERE {where} RETURNING owner_id, publish_at", fence
-        )
+        gone = self._delete(db, f"lychgate_tasks WHERE {where}", "owner_id, publish_at", fence)
         if not gone and (token or self.is_owned(db, row.key)):
             return False
         owner, publish = gone[0] if gone else (None, None)
@@ -226,13 +228,11 @@ class Statements:
         self._alone(db)
         count = 0
         ordered = sorted(set(keys))
-        for start in range(0, len(ordered), _MANY):
-            names = {f"k{n}": key for n, key in enumerate(ordered[start : start + _MANY])}
+        for start in range(0, len(ordered), MANY):
+            names = {f"k{n}": key for n, key in enumerate(ordered[start : start + MANY])}
             listed = ", ".join(f":{name}" for name in names)
-            gone = db.rows(
-                f"DELETE FROM lychgate_dead_tasks WHERE task_id IN ({listed}) RETURNING task_id",
-                names,
-            )
+            where = f"lychgate_dead_tasks WHERE task_id IN ({listed})"
+            gone = self._delete(db, where, "task_id", names)
             count += len({row[0] for row in gone})
         return count
 
@@ -244,7 +244,7 @@ def _fence(key: str, token: Token) -> dict[str, object]:
     return {"id": key, "owner": token.owner, "count": token.count}
 
 
-def _task_row(row: Row) -> TaskRow:
+def task_row(row: Row) -> TaskRow:
     key, data, codec, publish_at, due_at, count = row
     at = None if publish_at is None else float(publish_at)  # SQLite gives 5.0 back as 5 here
     return TaskRow(key, bytes(data), codec, at, float(due_at), count)
@@ -253,11 +253,11 @@ def _task_row(row: Row) -> TaskRow:
 _ADD = """
 INSERT INTO lychgate_tasks
   (id, owner_id, serialized_task, codec, publish_at, due_at, claim_count, created_at)
-SELECT :id, mine.id, :data, :codec, CAST(:publish AS double precision),
-       COALESCE(CAST(:publish AS double precision), {now}),
+SELECT :id, mine.id, :data, :codec, CAST(:publish AS {real}),
+       COALESCE(CAST(:publish AS {real}), {now}),
        CASE WHEN mine.id IS NULL THEN 0 ELSE 1 END, {now}
 FROM (SELECT (SELECT id FROM lychgate_workers
-              WHERE id = :me AND CAST(:publish AS double precision) IS NULL{share}) AS id) AS mine
+              WHERE id = :me AND CAST(:publish AS {real}) IS NULL{share}) AS id) AS mine
 WHERE true
 ON CONFLICT (id) DO UPDATE SET serialized_task = excluded.serialized_task, codec = excluded.codec,
   publish_at = excluded.publish_at, due_at = excluded.due_at, claim_count = 0
@@ -272,8 +272,8 @@ RETURNING claim_count"""
 
 _RETRY = f"""
 UPDATE lychgate_tasks SET owner_id = NULL, claim_count = 0, serialized_task = :data,
-  codec = :codec, publish_at = CAST(:publish AS double precision),
-  due_at = COALESCE(CAST(:publish AS double precision), {{now}})
+  codec = :codec, publish_at = CAST(:publish AS {{real}}),
+  due_at = COALESCE(CAST(:publish AS {{real}}), {{now}})
 WHERE {_FENCE}"""
 
 _BURY = """

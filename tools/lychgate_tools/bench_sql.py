@@ -3,7 +3,7 @@
     a batch of claims from `size` tasks, beside the same from 1,000: an index makes it 1
     `size` tasks, 8,000 at most, claimed by eight processes, beside one: their batches are disjoint
 
-On SQLite, and on PostgreSQL where a server can be started here.
+On SQLite, and on PostgreSQL and MariaDB where a server can be started here.
 
     python -m lychgate_tools.bench_sql URL       one of the processes
 """
@@ -24,7 +24,7 @@ from lychgate._sql_options import driver_of
 from lychgate._sql_schema import apply
 from lychgate_tools.bench_measure import CHILD_TIMEOUT_S, Result, Side, compare
 from lychgate_tools.bench_store import Plan
-from lychgate_tools.sql_server import PostgresServer, missing
+from lychgate_tools.sql_server import SERVERS
 from lychgate_tools.ui import UserError
 
 PROCESSES = 8
@@ -40,14 +40,19 @@ INSERT INTO lychgate_tasks SELECT printf('%08d', n), NULL, x'31', 'json', 1, n, 
 INSERT INTO lychgate_tasks
 SELECT lpad(CAST(n AS text), 8, '0'), NULL, CAST('1' AS bytea), 'json', 1, n, 0, 1
 FROM generate_series(0, CAST(:last AS integer)) AS n""",
+    "mariadb": """
+INSERT INTO lychgate_tasks
+  (id, owner_id, serialized_task, codec, publish_at, due_at, claim_count, created_at)
+SELECT lpad(seq, 8, '0'), NULL, '1', 'json', 1, seq, 0, 1
+FROM seq_0_to_9999999 WHERE seq <= :last""",
 }
 
 
 def sql(plan: Plan) -> list[Result]:
     """Both comparisons on each engine that is here."""
     found: list[Result] = []
-    for engine in ("sqlite", "postgres"):
-        if engine == "postgres" and missing() is not None:
+    for engine in ("sqlite", *SERVERS):
+        if engine in SERVERS and SERVERS[engine].missing() is not None:
             continue
         with _places(engine, plan) as places:
             found.append(_backlog(engine, plan, places))
@@ -58,8 +63,8 @@ def sql(plan: Plan) -> list[Result]:
 @contextmanager
 def _places(engine: str, plan: Plan) -> Iterator[Iterator[str]]:
     """URLs of fresh databases with their tables."""
-    if engine == "postgres":
-        with PostgresServer() as server:
+    if engine in SERVERS:
+        with SERVERS[engine]() as server:
             yield (_made(server.new_schema()) for _ in repeat(None))
         return
     paths: list[Path] = []

@@ -91,7 +91,7 @@ def add_parser(subparsers: Subparsers) -> None:
 def run(args: argparse.Namespace) -> int:
     if args.list:
         return listing.run(args)
-    with faults_in_words(args.debug), server_for(args.backend == ["postgres"]):
+    with faults_in_words(args.debug), server_for(args.backend):
         return _conform(args)
 
 

@@ -22,9 +22,10 @@ _SUMMARY = "print, apply or look at the tables of the SQL backend"
 _EXAMPLE = """lychgate sql apply sqlite:///tasks.db
   lychgate sql status postgresql://admin@db.example/shop
   lychgate sql print --engine postgres --since 0
+  lychgate sql status 'mariadb://db.example/shop?read_default_file=/home/ada/.my.cnf'
 
-Leave passwords out of URLs: PostgreSQL reads PGPASSWORD and ~/.pgpass. Without a URL the command
-takes the one in LYCHGATE_SQL_URL."""
+Leave passwords out of URLs: PostgreSQL reads PGPASSWORD and ~/.pgpass, MariaDB the file that its
+URL names. Without a URL the command takes the one in LYCHGATE_SQL_URL."""
 
 
 def add_parser(subparsers: Subparsers) -> None:

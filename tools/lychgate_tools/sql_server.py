@@ -1,12 +1,13 @@
-"""A PostgreSQL server of our own: in a temporary directory, on a Unix socket, as nobody special.
+"""Database servers of our own: in a temporary directory, on a Unix socket, as nobody special.
 
-For tests, benchmarks and `conform postgres`. Needs the server's programs (Debian: postgresql) and
-psycopg. Nothing of an installed cluster is touched, and nothing is left behind.
+For tests, benchmarks and `conform postgres` or `mariadb`. Needs the server's programs (Debian:
+postgresql; mariadb-server-core and mariadb-client-core, which start no service) and the driver.
+Nothing of an installed server is touched, and nothing is left behind.
 
 Rules of this file
-  * The server refuses to run as root, so root runs it as another user.
-  * It is ended by its own process id, by the signals that it documents: SIGINT is its fast
-    shutdown, SIGQUIT its immediate one, which is a crash of all sessions.
+  * Servers refuse to run as root, so root runs them as another user.
+  * A server is ended by its own process id, by the signals that it documents: `FAST` is its
+    shutdown, `CRASH` ends it and all sessions without one.
 """
 
 from __future__ import annotations
@@ -18,49 +19,20 @@ import signal
 import subprocess
 import tempfile
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import ClassVar, Self
 
+from lychgate._sql_options import driver_of
 from lychgate_conformance.adapters.sql_store import SERVER
 from lychgate_tools.ui import ExitCode, UserError
 
 _START_S = 60.0
-_USERS = ("postgres", "nobody")
-_SETTINGS = {
-    "listen_addresses": "",
-    "shared_buffers": "32MB",
-    "max_connections": "100",
-    "log_min_messages": "warning",
-    "wal_level": "minimal",
-    "max_wal_senders": "0",
-    "autovacuum_naptime": "10s",
-}
-
-
-def missing() -> str | None:
-    """Why no server can be started here; None when one can."""
-    if _programs() is None:
-        return "no PostgreSQL server programs (Debian: apt-get install postgresql)"
-    try:
-        import psycopg  # noqa: F401  # the driver's presence is the question
-    except ImportError:
-        return "no psycopg (pip install 'lychgate[postgres]')"
-    if os.geteuid() == 0 and _other_user() is None:
-        return "no user but root to run a server as"
-    return None
-
-
-def _programs() -> Path | None:
-    config = shutil.which("pg_config")
-    found = []
-    if config is not None:
-        done = subprocess.run([config, "--bindir"], capture_output=True, text=True, check=False)
-        found.append(Path(done.stdout.strip()))
-    found += sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
-    return next((path for path in found if (path / "initdb").exists()), None)
+_USERS = ("postgres", "mysql", "nobody")
 
 
 def _other_user() -> str | None:
@@ -73,47 +45,67 @@ def _other_user() -> str | None:
     return None
 
 
-@contextmanager
-def server_for(wanted: bool) -> Iterator[None]:
-    """For `conform postgres`: a server of our own, unless LYCHGATE_SQL_URL names one."""
-    if not wanted or SERVER in os.environ:
-        yield
-        return
-    with PostgresServer() as running:
-        os.environ[SERVER] = running.plain_url
-        try:
-            yield
-        finally:
-            del os.environ[SERVER]
-
-
-class PostgresServer:
+class SqlServer(ABC):
     """A server that runs inside a `with` block."""
 
+    engine: ClassVar[str]
+    driver: ClassVar[str]
+    packages: ClassVar[str]
+    FAST: ClassVar[int]
+    CRASH: ClassVar[int]
+
     def __init__(self) -> None:
-        why = missing()
+        why = self.missing()
         if why is not None:
             raise UserError(why, ExitCode.INCONCLUSIVE)
-        programs = _programs()
-        assert programs is not None, "`missing` looked for it"
-        self._programs = programs
         self._user = _other_user() if os.geteuid() == 0 else None
-        self.directory = Path(tempfile.mkdtemp(prefix="lychgate-pg-"))
+        self.directory = Path(tempfile.mkdtemp(prefix=f"lychgate-{self.engine}-"))
         self._process: subprocess.Popen[bytes] | None = None
         self._schemas = 0
+
+    @classmethod
+    def missing(cls) -> str | None:
+        """Why no server can be started here; None when one can."""
+        if cls.programs() is None:
+            return f"no {cls.engine} server programs (Debian: apt-get install {cls.packages})"
+        if find_spec(cls.driver) is None:
+            return f"no {cls.driver} (pip install 'lychgate[{cls.engine}]')"
+        if os.geteuid() == 0 and _other_user() is None:
+            return "no user but root to run a server as"
+        return None
+
+    @classmethod
+    @abstractmethod
+    def programs(cls) -> Path | None:
+        """Where the server's programs are."""
+
+    @abstractmethod
+    def _make(self) -> list[str]:
+        """The command that makes an empty server in `directory`."""
+
+    @abstractmethod
+    def _serve(self) -> list[str]:
+        """The command that runs it."""
+
+    @abstractmethod
+    def url(self, schema: str = ..., user: str = ...) -> str:
+        """Where to find it; `schema` is where tables are looked for and made."""
+
+    @property
+    @abstractmethod
+    def plain_url(self) -> str:
+        """Where to find it, for who chooses a schema later."""
 
     def __enter__(self) -> Self:
         try:
             if self._user is not None:
                 shutil.chown(self.directory, self._user)
-            data = str(self.directory / "data")
-            command = [str(self._programs / "initdb"), "-D", data, "-A", "trust"]
-            command += ["-U", "lychgate", "-E", "UTF8", "--no-locale", "--no-sync"]
             done = subprocess.run(
-                command, capture_output=True, text=True, user=self._user, cwd="/", check=False
+                self._make(), capture_output=True, text=True, user=self._user, cwd="/", check=False
             )
             if done.returncode:
-                raise UserError(f"initdb failed: {done.stderr.strip()[-300:]}")
+                said = (done.stderr + done.stdout).strip()[-300:]
+                raise UserError(f"{self.engine}: no server could be made: {said}")
             self.start()
         except BaseException:
             self._remove()
@@ -130,51 +122,102 @@ class PostgresServer:
 
     def _remove(self) -> None:
         if self._process is not None:
-            self.stop(signal.SIGQUIT)
+            self.stop(self.CRASH)
         shutil.rmtree(self.directory, ignore_errors=True)
 
     def start(self) -> None:
         """Start the server, and wait until it answers."""
         assert self._process is None, "it runs already"
-        settings = {**_SETTINGS, "unix_socket_directories": str(self.directory)}
-        command = [str(self._programs / "postgres"), "-D", str(self.directory / "data")]
-        for name, value in settings.items():
-            command += ["-c", f"{name}={value}"]
         with open(self.directory / "log", "ab") as log:
             self._process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                self._serve(), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                 user=self._user, cwd="/", start_new_session=True,
             )  # fmt: skip
         deadline = time.monotonic() + _START_S
         while not self._answers():
             if self._process.poll() is not None or time.monotonic() > deadline:
                 text = (self.directory / "log").read_text(errors="replace")
-                raise UserError(f"PostgreSQL did not start: {text.strip()[-300:]}")
+                raise UserError(f"{self.engine} did not start: {text.strip()[-300:]}")
             time.sleep(0.05)
 
     def _answers(self) -> bool:
-        import psycopg
-
+        driver = driver_of(self.url(), str)
         try:
-            with psycopg.connect(self.url(), connect_timeout=5):
-                return True
-        except psycopg.OperationalError:
+            driver.connect().close()
+        except Exception as error:
+            failure = driver.failure(error)
+            if failure is None or not failure.lost:
+                raise
             return False
+        return True
 
-    def stop(self, by: int = signal.SIGINT) -> None:
-        """End it: SIGINT is the fast shutdown, SIGQUIT the immediate one."""
+    def stop(self, by: int | None = None) -> None:
+        """End it, by a shutdown unless told otherwise."""
         assert self._process is not None, "it does not run"
-        self._process.send_signal(by)
+        self._process.send_signal(self.FAST if by is None else by)
         self._process.wait()
         self._process = None
 
     def restart_immediately(self) -> None:
         """A crash of the server, and its recovery."""
-        self.stop(signal.SIGQUIT)
+        self.stop(self.CRASH)
         self.start()
 
+    def new_schema(self) -> str:
+        """A URL whose tables are nobody else's."""
+        self._schemas += 1
+        name = f"s{self._schemas}"
+        connection = driver_of(self.url(), str).connect()
+        try:
+            connection.change(f"CREATE SCHEMA {name}")
+        finally:
+            connection.close()
+        return self.url(name)
+
+
+class PostgresServer(SqlServer):
+    """PostgreSQL; its schemas are of one database."""
+
+    engine = "postgres"
+    driver = "psycopg"
+    packages = "postgresql"
+    FAST, CRASH = signal.SIGINT, signal.SIGQUIT
+    _SETTINGS: ClassVar = {
+        "listen_addresses": "",
+        "shared_buffers": "32MB",
+        "max_connections": "100",
+        "log_min_messages": "warning",
+        "wal_level": "minimal",
+        "max_wal_senders": "0",
+        "autovacuum_naptime": "10s",
+    }
+
+    @classmethod
+    def programs(cls) -> Path | None:
+        config = shutil.which("pg_config")
+        found = []
+        if config is not None:
+            done = subprocess.run([config, "--bindir"], capture_output=True, text=True, check=False)
+            found.append(Path(done.stdout.strip()))
+        found += sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
+        return next((path for path in found if (path / "initdb").exists()), None)
+
+    def _program(self, name: str) -> str:
+        where = self.programs()
+        assert where is not None, "`missing` looked for it"
+        return str(where / name)
+
+    def _make(self) -> list[str]:
+        data = str(self.directory / "data")
+        command = [self._program("initdb"), "-D", data, "-A", "trust"]
+        return [*command, "-U", "lychgate", "-E", "UTF8", "--no-locale", "--no-sync"]
+
+    def _serve(self) -> list[str]:
+        settings = {**self._SETTINGS, "unix_socket_directories": str(self.directory)}
+        command = [self._program("postgres"), "-D", str(self.directory / "data")]
+        return [*command, *(f"--{name}={value}" for name, value in settings.items())]
+
     def url(self, schema: str = "public", user: str = "lychgate") -> str:
-        """Where to find it; `schema` is where tables are looked for and made."""
         return (
             f"postgresql://{user}@/postgres?host={self.directory}"
             f"&options=-csearch_path%3D{schema}"
@@ -182,15 +225,65 @@ class PostgresServer:
 
     @property
     def plain_url(self) -> str:
-        """Where to find it, for who chooses a schema later."""
         return f"postgresql://lychgate@/postgres?host={self.directory}"
 
-    def new_schema(self) -> str:
-        """A URL whose tables are nobody else's."""
-        import psycopg
 
-        self._schemas += 1
-        name = f"s{self._schemas}"
-        with psycopg.connect(self.url(), autocommit=True) as connection:
-            connection.execute(f"CREATE SCHEMA {name}".encode())
-        return self.url(name)
+class MariadbServer(SqlServer):
+    """MariaDB; a schema is a database there."""
+
+    engine = "mariadb"
+    driver = "pymysql"
+    packages = "mariadb-server-core mariadb-client-core"
+    FAST, CRASH = signal.SIGTERM, signal.SIGKILL
+    _SETTINGS = (
+        "--skip-networking",
+        "--innodb-buffer-pool-size=32M",
+        "--max-allowed-packet=512M",
+        "--max-connections=100",
+        "--skip-log-bin",
+    )
+
+    @classmethod
+    def programs(cls) -> Path | None:
+        needed = ("mariadb-install-db", "my_print_defaults", "mariadbd")
+        places = f"{os.environ.get('PATH', '')}:/usr/sbin"
+        found = [shutil.which(name, path=places) for name in needed]
+        return None if None in found else Path(str(found[-1]))
+
+    def _make(self) -> list[str]:
+        return [
+            "mariadb-install-db", "--no-defaults", f"--datadir={self.directory / 'data'}",
+            "--auth-root-authentication-method=normal", "--skip-test-db", "--skip-name-resolve",
+        ]  # fmt: skip
+
+    def _serve(self) -> list[str]:
+        return [
+            str(self.programs()), "--no-defaults", f"--datadir={self.directory / 'data'}",
+            f"--socket={self.directory / 'socket'}", *self._SETTINGS,
+        ]  # fmt: skip
+
+    def url(self, schema: str = "mysql", user: str = "root") -> str:
+        return f"mariadb://{user}@localhost/{schema}?unix_socket={self.directory / 'socket'}"
+
+    @property
+    def plain_url(self) -> str:
+        return self.url()
+
+
+SERVERS: dict[str, type[SqlServer]] = {it.engine: it for it in (PostgresServer, MariadbServer)}
+"""By the name of the engine; SQLite has none."""
+
+
+@contextmanager
+def server_for(backend: list[str]) -> Iterator[None]:
+    """For `conform postgres` and its like: a server of our own, unless LYCHGATE_SQL_URL names one."""
+    server = SERVERS.get(backend[0]) if len(backend) == 1 else None
+    if server is None or SERVER in os.environ:
+        yield
+        return
+    with server() as running:
+        os.environ[SERVER] = running.plain_url
+        try:
+            yield
+        finally:
+            del os.environ[SERVER]

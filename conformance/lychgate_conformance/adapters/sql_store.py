@@ -1,4 +1,4 @@
-"""`sqlite` and `postgres`: the SQL backend as a store that the suite can look into.
+"""`sqlite`, `postgres`, `mariadb`: the SQL backend as a store that the suite can look into.
 
 A worker's own view of an SQL store is its claims, which the suite's cases do not have (they expect
 to see what waits, from any process). So here tasks are added without an owner, and `pending_tasks`
@@ -9,6 +9,7 @@ not any text is claimed.
 
     sqlite      one database file in the case's directory
     postgres    LYCHGATE_SQL_URL names the server; each directory and prefix is a schema there
+    mariadb     the same, and a schema is a database
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import hashlib
 import os
 from collections.abc import Mapping
 from typing import ClassVar
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from lychgate import Sql
 from lychgate._backend import Pending
@@ -91,12 +92,7 @@ def sqlite(path: str, prefix: str = "", fsync_frequency: float = 0.0) -> SqlStor
 
 def postgres(path: str, prefix: str = "", fsync_frequency: float = 0.0) -> SqlStore:
     """A store in a schema of the server, named after directory and prefix."""
-    server = os.environ.get(SERVER)
-    if server is None:
-        raise UsageError(f"name the server: {SERVER}=postgresql://…")
-    os.makedirs(path, exist_ok=True)  # empty: the suite looks for files there
-    place = f"{os.path.abspath(path)}\0{prefix}".encode(errors="surrogatepass")
-    schema = f"suite_{hashlib.sha256(place).hexdigest()[:20]}"
+    server, schema = _place(path, prefix, "postgresql")
     connection = driver_of(server, str).connect()
     try:
         connection.change(f"CREATE SCHEMA IF NOT EXISTS {schema}")
@@ -108,3 +104,26 @@ def postgres(path: str, prefix: str = "", fsync_frequency: float = 0.0) -> SqlSt
     url = f"{server}{joint}options={quote(f'-csearch_path={schema}')}"
     apply(driver_of(url, str))
     return SqlStore(url)
+
+
+def mariadb(path: str, prefix: str = "", fsync_frequency: float = 0.0) -> SqlStore:
+    """A store in a database of the server, named after directory and prefix."""
+    server, schema = _place(path, prefix, "mariadb")
+    connection = driver_of(server, str).connect()
+    try:
+        connection.change(f"CREATE SCHEMA IF NOT EXISTS {schema}")
+    finally:
+        connection.close()
+    url = urlsplit(server)._replace(path=f"/{schema}").geturl()
+    apply(driver_of(url, str))
+    return SqlStore(url)
+
+
+def _place(path: str, prefix: str, scheme: str) -> tuple[str, str]:
+    """The server, and the name that a directory and prefix have there."""
+    server = os.environ.get(SERVER)
+    if server is None:
+        raise UsageError(f"name the server: {SERVER}={scheme}://…")
+    os.makedirs(path, exist_ok=True)  # empty: the suite looks for files there
+    place = f"{os.path.abspath(path)}\0{prefix}".encode(errors="surrogatepass")
+    return server, f"suite_{hashlib.sha256(place).hexdigest()[:20]}"
