@@ -18,7 +18,7 @@ from lychgate._nil import Nil
 from lychgate._sql import Sql
 
 _OPTIONS: Mapping[object, tuple[str, ...]] = {
-    "disk": ("path", "prefix", "fsync_frequency", "codec"),
+    "disk": ("path", "prefix", "fsync_frequency", "codec", "dead_tasks_retention_period"),
     "sql": (
         "url",
         "batch_size",

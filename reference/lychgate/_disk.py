@@ -42,6 +42,7 @@ from lychgate._records import (
     decode_payload,
     describe_error,
     enqueued_at as when_enqueued,
+    failed_at,
     id_text,
     parse_dead,
     parse_wal,
@@ -49,6 +50,7 @@ from lychgate._records import (
     wal_add_line,
     whole,
 )
+from lychgate._retention import Sweeps, check_period
 from lychgate._stats import Stats
 from lychgate._wal import Wal
 
@@ -66,7 +68,13 @@ class DiskPrograms:
     """The disk backend as programs over ops; every method but `__init__` and `stats` is one."""
 
     def __init__(
-        self, path: str | PurePath, prefix: str, fsync_frequency: float, codec: Codec, facts: Facts
+        self,
+        path: str | PurePath,
+        prefix: str,
+        fsync_frequency: float,
+        codec: Codec,
+        facts: Facts,
+        dead_tasks_retention_period: float | None = None,
     ) -> None:
         self._directory = facts.resolve(_check_path(path))  # once: chdir does not move it (W14)
         prefix = check_prefix(prefix)
@@ -83,6 +91,8 @@ class DiskPrograms:
             self._stats,
         )
         self._dead = DeadStore(self._directory, prefix, facts, self._stats)
+        period = check_period(dead_tasks_retention_period)
+        self._sweeps = None if period is None else Sweeps(period)
         self._closed = False
 
     async def open(self) -> None:
@@ -140,6 +150,11 @@ class DiskPrograms:
             enqueued_at=when_enqueued(context),
         )
         await self._dead.add(dead_line(self._codec, dead))
+        if self._sweeps is not None:
+            try:
+                await self._sweep(self._sweeps, dead.failed_at)
+            except StorageError:
+                self._stats.count("dead_sweeps_failed")  # the add is durable all the same
 
     async def list_dead_tasks(self, limit: int | None = None, offset: int = 0) -> list[DeadTask]:
         self._check_open()
@@ -182,7 +197,44 @@ class DiskPrograms:
 
     async def tick(self, now: float) -> float | None:
         self._check_open()
-        return await self._wal.tick(now)
+        due = await self._wal.tick(now)
+        if self._sweeps is None:
+            return due
+        await self._sweep(self._sweeps, now)
+        return self._sweeps.due_at if due is None else min(due, self._sweeps.due_at)
+
+    async def _sweep(self, sweeps: Sweeps, now: float) -> None:
+        """Drop the dead tasks whose time is over, if it is time to look (D35).
+
+        Both the caller's clock and this system's, which dated them, must say that it is over.
+        """
+        if not sweeps.begin(now):
+            return
+        end = min(now, self._facts.now()) - sweeps.period
+        oldest = math.inf
+        is_late = False
+
+        def visit(body: bytes) -> bool:
+            nonlocal oldest, is_late
+            died = failed_at(body)
+            if died is not None and died <= end:
+                is_late = True
+            elif died is not None:
+                oldest = min(oldest, died)
+            return True
+
+        def chosen(body: bytes) -> bool:
+            died = failed_at(body)
+            return died is not None and died <= end
+
+        try:
+            await self._dead.scan(visit)
+            if is_late:
+                self._stats.count("dead_tasks_expired", await self._dead.drop(chosen))
+        except DeadTasksLockTimeout:
+            self._stats.count("dead_sweeps_failed")  # the next sweep has them
+            return
+        sweeps.end(now, oldest)
 
     async def sync(self) -> None:
         self._check_open()
@@ -207,6 +259,8 @@ class Disk:
     prefix           the start of every file name; backends with different prefixes may share a path
     fsync_frequency  seconds between fsyncs of the WAL; 0 makes every call durable before it returns
     codec            how tasks and contexts become bytes; JSON values by default
+    dead_tasks_retention_period
+                     seconds that a dead task is kept at least; None: for ever (D35)
 
     Threads, several objects and several processes may use one path and prefix at once. A crash of
     the process loses nothing that a call returned for; a crash of the host may lose the WAL changes
@@ -220,11 +274,14 @@ class Disk:
         fsync_frequency: float = FSYNC_FREQUENCY_S,
         *,
         codec: Codec = JSON,
+        dead_tasks_retention_period: float | None = None,
         observe: Observer | None = None,
     ) -> None:
         self._fs = OsFs()
         self._observe = observe
-        self._programs = DiskPrograms(path, prefix, fsync_frequency, codec, self._fs)
+        self._programs = DiskPrograms(
+            path, prefix, fsync_frequency, codec, self._fs, dead_tasks_retention_period
+        )
         try:
             self._run(self._programs.open())
         except BaseException:
@@ -279,7 +336,8 @@ class Disk:
         return self._run(self._programs.remove_dead_tasks(task_ids))
 
     def tick(self, now: float) -> float | None:
-        """fsync the WAL if it is due at `now`; when to call again, None if nothing waits (D1)."""
+        """fsync the WAL if it is due at `now`, drop dead tasks whose retention period is over; when
+        to call again, None if nothing waits (D1). Raises StorageError."""
         return self._run(self._programs.tick(now))
 
     def sync(self) -> None:

@@ -364,6 +364,17 @@ def parse_dead(codec: Codec, body: bytes) -> DeadTask | None:
         return None
 
 
+def failed_at(body: bytes) -> float | None:
+    """The time of death in a dead-task line, None for foreign lines. What `parse_dead` would give,
+    at a tenth of the cost: inside a JSON string these quotes would be escaped."""
+    _, found, rest = body.partition(b',"failed_at":')
+    try:
+        time = float(rest.partition(b",")[0]) if found and body.startswith(_ID_FIRST) else math.nan
+    except ValueError:
+        return None
+    return time if math.isfinite(time) else None
+
+
 def describe_error(exception: object) -> tuple[str, str]:
     """Class name and message of what a task raised; never raises itself (D25).
 

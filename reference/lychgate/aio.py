@@ -51,11 +51,14 @@ class Disk:
         fsync_frequency: float = FSYNC_FREQUENCY_S,
         *,
         codec: Codec = JSON,
+        dead_tasks_retention_period: float | None = None,
         observe: Observer | None = None,
     ) -> Self:
         """Open or make the store in a directory."""
         fs = OsFs()
-        programs = DiskPrograms(path, prefix, fsync_frequency, codec, fs)
+        programs = DiskPrograms(
+            path, prefix, fsync_frequency, codec, fs, dead_tasks_retention_period
+        )
         try:
             await drive(programs.open(), fs, observe)
         except BaseException:

@@ -3,8 +3,8 @@
 STORE is the directory of a disk backend, or the URL of an SQL one. What each action does is in
 `actions.py`; here is the command line, and what an error of the engine means at a terminal.
 
-Exit codes: 0 done; 1 something asked for is not there, cannot be retried, or is damaged; 3 the store
-cannot be reached or fails; 4 usage; 130 interrupted, with what was begun brought to its end.
+Exit codes: 0 done; 1 something asked for is not there, cannot be retried, or is damaged; 3 the
+store cannot be reached or fails; 4 usage; 130 interrupted, what was begun brought to its end.
 """
 
 from __future__ import annotations
