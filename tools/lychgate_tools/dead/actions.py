@@ -24,6 +24,7 @@ from typing import TextIO
 from lychgate import DeadTask, LychgateError, Refused
 from lychgate_tools.dead.records import (
     Record,
+    Ref,
     Store,
     context_text,
     cursor_of,
@@ -156,21 +157,25 @@ def retry(store: Store, args: argparse.Namespace) -> int:
 def remove(store: Store, args: argparse.Namespace) -> int:
     """Every record of the ids."""
     ids = frozenset(args.ids)
-    found = [it for it in _seen(store, "reading") if it.dead.task_id in ids]
-    left = set(ids) - {it.dead.task_id for it in found}
+    found = [_named(it) for it in _seen(store, "reading") if it.dead.task_id in ids]
+    left = set(ids) - {task_id for task_id, _ in found}
     return _drop(store, found, args) or _missing(left)
 
 
 def purge(store: Store, args: argparse.Namespace) -> int:
     """Every record that the filters name."""
-    found = [it for it in _seen(store, "reading") if args.all or args.filter(it.dead)]
+    found = [_named(it) for it in _seen(store, "reading") if args.all or args.filter(it.dead)]
     return _drop(store, found, args)
 
 
-def _drop(store: Store, found: list[Record], args: argparse.Namespace) -> int:
+def _named(record: Record) -> tuple[str, Ref]:
+    return record.dead.task_id, record.ref  # not the whole of it: there may be millions
+
+
+def _drop(store: Store, found: list[tuple[str, Ref]], args: argparse.Namespace) -> int:
     if args.dry_run:
-        return _would("remove", [it.dead.task_id for it in found], args)
-    removed = store.remove([it.ref for it in found])
+        return _would("remove", [task_id for task_id, _ in found], args)
+    removed = store.remove([ref for _, ref in found])
     if args.json:
         _line({"removed": removed})
     _say(f"removed: {removed}")
