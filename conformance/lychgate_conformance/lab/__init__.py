@@ -11,7 +11,8 @@
     _workload, _starts   what the fibers do, and what stands on the disk at first
     _calls, _queue_steps   the facade calls that a step is made of; the queue's own programs
     _target, _fiber, _run   one run: workers, fibers, choices; replayable from a list of integers
-    _oracle, _judge      what may be seen: the meaning of the abstract spec
+    _oracle, _judge      what was done and is known of it; what may be seen of the WAL
+    _dead_history        what may be seen of the dead tasks: the suite's oracle is asked
     _recover             what a new process sees on an image, remembered by content
     _explore, _sweep, _campaign   all schedules, crash points, images and faults, up to bounds
     _rate                how many images a second are judged

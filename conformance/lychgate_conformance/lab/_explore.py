@@ -23,6 +23,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+from lychgate_conformance.lab._dead_history import image_contradiction
 from lychgate_conformance.lab._enumerate import Enumerator
 from lychgate_conformance.lab._family import Family, Limits
 from lychgate_conformance.lab._fiber import Fiber as Actor
@@ -352,9 +353,8 @@ def verdict(oracle: Oracle, outcome: Outcome, host_crashed: bool) -> str:
     """What is wrong with an outcome after a crash; empty when nothing is."""
     if outcome.error:
         return outcome.error
-    now = oracle.time
     return (
-        oracle.check_list(outcome.dead, now, now)
+        image_contradiction(oracle, outcome.dead, binding=not host_crashed)
         or oracle.check_tasks(outcome.tasks, host_crashed)
         or oracle.check_custody(outcome.dead, outcome.tasks, host_crashed)
     )

@@ -6,6 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from lychgate_conformance.lab._calls import Call
+from lychgate_conformance.lab._dead_history import (
+    count_contradiction,
+    find_contradiction,
+    found,
+    list_contradiction,
+    listed,
+)
 from lychgate_conformance.lab._fiber import Worker
 from lychgate_conformance.lab._oracle import ACKED, MAYBE, Change, Oracle, Record
 from lychgate_conformance.lab._target import dead_record, task_record
@@ -25,23 +32,11 @@ def judge(
     `owned` are the tasks that the worker surely owns, None for all; `cache_was_lost` says that a
     failed sync has taken back what the kernel had.
     """
-    since, until = change.start, oracle.time
-    if call.kind == "list":
-        shown = [dead_record(dead) for dead in result]
-        text = oracle.check_list(shown, since, until)
+    if call.kind in ("list", "find", "remove"):
         oracle.finish(change, ACKED)
-        oracle.note_list(shown, since)
-        return text
-    if call.kind == "find":
-        found = None if result is None else dead_record(result)
-        text = oracle.check_find(call.key, found, since, until)
-        oracle.finish(change, ACKED)
-        oracle.note_find(call.key, found, since)
-        return text
-    text = ""
-    if call.kind == "remove":
-        text = oracle.check_removed(call.key, result, change)
-    elif call.kind == "pending":
+        return _judge_dead(oracle, call, change, result, not cache_was_lost)
+    text, since = "", change.start
+    if call.kind == "pending":
         tasks: list[Record] = [task_record(pending) for pending in result]
         text = oracle.check_tasks(tasks, cache_was_lost, owned, since)
         worker.shown = frozenset(key for key, _ in tasks)
@@ -60,6 +55,22 @@ def judge(
         worker.shown = frozenset()
         if count := worker.fs.open_descriptors():
             return text or f"descriptor-leak: {count} open after close"
+    return text
+
+
+def _judge_dead(oracle: Oracle, call: Call, change: Change, result: Any, binding: bool) -> str:
+    if call.kind == "remove":
+        change.count = result
+        return count_contradiction(oracle, change, call.key, binding)
+    if call.kind == "list":
+        shown = [dead_record(dead) for dead in result]
+        read = listed(change, shown)
+        text = list_contradiction(oracle, read, shown, binding)
+    else:
+        record = None if result is None else dead_record(result)
+        read = found(change, call.key, record)
+        text = find_contradiction(oracle, read, record, binding)
+    oracle.reads.append(read)
     return text
 
 

@@ -1,4 +1,4 @@
-"""What may be seen: the meaning of the abstract spec, kept beside a run.
+"""What was done in a run and what is known of it, kept beside it; what may be seen of the WAL.
 
     acknowledged   must hold from then on, through any crash that the promise covers
     in flight      may or may not have happened
@@ -7,10 +7,10 @@
 
 Rules of this file
   * A record is (id, serial): every write of a run has a serial of its own.
-  * An interval rule decides what a read must or must not show, so that concurrent operations give
-    no false alarm: a read that overlaps a change may show either.
-  * A record whose add failed or was cut off by a crash, and which a later read did not show, must
-    never appear again (D29). What a read did show is promised only if it was acknowledged (D34).
+  * On the dead tasks the suite's oracle decides (`_dead_history`); what is kept here is what was
+    done, and when.
+  * On the tasks of the WAL an interval rule decides, for several processes may hold one id (W12):
+    a read that overlaps a change may show either.
   * The WAL is durable at the ack with frequency 0, else at the next sync that is acknowledged;
     the end of a process loses nothing acknowledged in either case (W3).
 """
@@ -19,6 +19,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+
+from lychgate_conformance._oracle import Did
 
 Record = tuple[str, int]
 """Task id and serial."""
@@ -44,6 +46,8 @@ class Change:
     """A removal that is the second half of moving a task elsewhere (U3, U4)."""
     beside: bool = False
     """A task written by a worker that may not own what was there under its id: anything goes."""
+    count: int | None = None
+    """What a removal of dead tasks returned."""
 
     def copy(self) -> Change:
         """The same, three times as fast as `dataclasses.replace`: a run makes millions of them."""
@@ -58,6 +62,7 @@ class Change:
             self.durable,
             self.handoff,
             self.beside,
+            self.count,
         )
 
 
@@ -67,23 +72,31 @@ class Oracle:
     def __init__(self, dead: Sequence[Record], tasks: Sequence[Record], frequency: float) -> None:
         self.time = 0
         self.frequency = frequency
-        self.adds: dict[Record, Change] = {
-            record: Change(-len(dead) + n, -len(dead) + n, ACKED) for n, record in enumerate(dead)
-        }
+        self.first = tuple(dead)
+        self.adds: list[tuple[Record, Change]] = [
+            (record, Change(-len(dead) + n, -len(dead) + n, ACKED)) for n, record in enumerate(dead)
+        ]
         self.removals: dict[str, list[Change]] = {}
         self.tasks: dict[str, list[Change]] = {
             key: [Change(-1, -1, ACKED, serial, durable=True)] for key, serial in tasks
         }
-        self.gone: set[Record] = set()
+        self.reads: list[Did] = []
+        """Lists and finds of dead tasks that have returned."""
+        self.host_crash = 0
+        """When the host crashed last."""
         self.moved: dict[str, str] = {}  # a dead task's id to the id it is retried under
+        self.possible: dict[bool, frozenset[tuple[Record, ...]]] = {}
+        """Remembered until the next event: what the store may hold, with binding reads or not."""
 
     def clone(self) -> Oracle:
         other = Oracle((), (), self.frequency)
         other.time = self.time
-        other.adds = {record: change.copy() for record, change in self.adds.items()}
+        other.first = self.first
+        other.adds = [(record, change.copy()) for record, change in self.adds]
         other.removals = {k: [c.copy() for c in found] for k, found in self.removals.items()}
         other.tasks = {k: [c.copy() for c in found] for k, found in self.tasks.items()}
-        other.gone = set(self.gone)
+        other.reads = list(self.reads)
+        other.host_crash = self.host_crash
         other.moved = dict(self.moved)
         return other
 
@@ -91,10 +104,12 @@ class Oracle:
 
     def _now(self) -> int:
         self.time += 1
+        self.possible.clear()
         return self.time
 
     def start_add(self, record: Record) -> Change:
-        change = self.adds[record] = Change(self._now(), serial=record[1])
+        change = Change(self._now(), serial=record[1])
+        self.adds.append((record, change))
         return change
 
     def start_remove(self, key: str, handoff: bool) -> Change:
@@ -133,16 +148,18 @@ class Oracle:
 
     def written(self, change: Change, clock: float) -> None:
         """A change of the WAL was acknowledged at this time. When the batch was past due, the call
-        has made it durable before it returned (W3)."""
+        has made it durable before it returned (W3). It says nothing of the change itself: a
+        rotation may have made the batch durable before, and this change begins the next one."""
         change.clock = clock
-        mine = [
+        batch = [
             other
             for changes in self.tasks.values()
             for other in changes
             if other.status == ACKED and other.worker == change.worker and not other.durable
+            if other.end < change.start
         ]
-        if any(other.clock + self.frequency <= clock for other in mine if other.end < change.start):
-            for other in mine:
+        if any(other.clock + self.frequency <= clock for other in batch):
+            for other in batch:
                 other.durable = True
 
     def crash(self) -> None:
@@ -152,117 +169,36 @@ class Oracle:
             if change.status == FLIGHT:
                 change.end, change.status = now, MAYBE
 
+    def rebooted(self) -> None:
+        """What follows runs after a crash of the host: earlier reads bind no more (D34)."""
+        self.host_crash = self._now()
+
     def signature(self) -> tuple[object, ...]:
         """Equal for equal pasts: who did what, and in which order."""
         return (
             tuple((c.start, c.end, c.status, c.durable, c.clock) for c in self._changes()),
-            frozenset(self.gone),
+            tuple((read.begun, read.ended) for read in self.reads),
         )
 
     def _changes(self) -> Iterable[Change]:
-        yield from self.adds.values()
+        yield from (change for _, change in self.adds)
         for found in (*self.removals.values(), *self.tasks.values()):
             yield from found
 
     # --- the dead-task store ----------------------------------------------------------------------
 
-    def must_show(self, record: Record, since: int, until: int, handoffs: bool = True) -> bool:
-        """Whether a read in this interval must show a record."""
-        add = self.adds[record]
-        if add.status != ACKED or add.end >= since:
-            return False
-        for removal in self.removals.get(record[0], ()):
-            if removal.status == NO or removal.start > until or removal.end < add.start:
-                continue
-            if handoffs or not removal.handoff:
-                return False
-        return True
+    def must_hold(self, key: str) -> bool:
+        """Whether a record of an id is there for sure, or has been handed on."""
+        for (task_id, _), add in self.adds:
+            if task_id == key and add.status == ACKED and not self._may_be_removed(key, add):
+                return True
+        return False
 
-    def must_hide(self, record: Record, since: int, until: int) -> str:
-        """Why a read in this interval must not show a record; empty when it may."""
-        add = self.adds.get(record)
-        if add is None:
-            return "alien-record"
-        if add.start > until:
-            return "record-before-its-add"
-        if add.status == NO and add.end < since:
-            return "definite-failure-visible"
-        if record in self.gone:
-            return "absent-came-back"
-        for removal in self.removals.get(record[0], ()):
-            if removal.status == ACKED and removal.start > add.end and removal.end < since:
-                return "removed-came-back"
-        return ""
-
-    def check_list(self, shown: Sequence[Record], since: int, until: int) -> str:
-        """A list of the whole store: what is wrong with it, empty when nothing is."""
-        if len(set(shown)) != len(shown):
-            return f"duplicate-record: {_twice(shown)}"
-        for record in shown:
-            if why := self.must_hide(record, since, until):
-                return f"{why}: {record}"
-        present = set(shown)
-        for record in self.adds:
-            if record not in present and self.must_show(record, since, until):
-                return f"acknowledged-add-lost: {record}"
-        for earlier, later in zip(shown, shown[1:], strict=False):
-            if self.adds[later].status == ACKED and self.adds[later].end < self.adds[earlier].start:
-                return f"order-changed: {later} was acknowledged before {earlier} began"
-        return ""
-
-    def note_list(self, shown: Sequence[Record], since: int) -> None:
-        """Remember what a read did not show although it might have (D29)."""
-        present = set(shown)
-        for record, add in self.adds.items():
-            if add.status == MAYBE and add.end < since and record not in present:
-                self.gone.add(record)
-
-    def check_find(self, key: str, found: Record | None, since: int, until: int) -> str:
-        """The newest record of an id."""
-        must = [
-            record
-            for record in self.adds
-            if record[0] == key and self.must_show(record, since, until)
-        ]
-        if found is None:
-            return f"acknowledged-add-lost: find gave nothing for {must[0]}" if must else ""
-        if found[0] != key:
-            return f"wrong-record-found: {found} for {key}"
-        if why := self.must_hide(found, since, until):
-            return f"{why}: {found} (find)"
-        for record in must:
-            if self.adds[record].start > self.adds[found].end:
-                return f"older-record-found: {found} although {record} is newer"
-        return ""
-
-    def note_find(self, key: str, found: Record | None, since: int) -> None:
-        """A find that gave nothing says that every record of the id is absent."""
-        if found is None:
-            for record, add in self.adds.items():
-                if record[0] == key and add.status == MAYBE and add.end < since:
-                    self.gone.add(record)
-
-    def check_removed(self, key: str, count: int, change: Change) -> str:
-        """What a remove of one id returned, before it is noted as finished."""
-        others = [c for c in self.removals.get(key, ()) if c is not change]
-        alone = all(c.end < change.start for c in others)
-        records = [record for record in self.adds if record[0] == key]
-        before = change.start
-        must = [
-            record
-            for record in records
-            if self.adds[record].status == ACKED
-            and self.adds[record].end < before
-            and all(c.status == NO or c.end < self.adds[record].start for c in others)
-        ]
-        if count not in (0, 1):
-            return f"wrong-count: {count} for one id"
-        if count == 0 and must and alone:
-            return f"wrong-count: 0 although {must[0]} was acknowledged"
-        may = any(not self.must_hide(r, before, OPEN_END) for r in records)
-        if count == 1 and not may:
-            return f"wrong-count: 1 although no record of {key} could be there"
-        return ""
+    def _may_be_removed(self, key: str, add: Change) -> bool:
+        return any(
+            removal.status != NO and removal.end >= add.start and not removal.handoff
+            for removal in self.removals.get(key, ())
+        )
 
     # --- the WAL ----------------------------------------------------------------------------------
 
@@ -324,11 +260,8 @@ class Oracle:
             if handed and not self._is_kept(key, places):
                 if None not in self._task_states(key, host_crashed, handoffs=False):
                     return f"custody-lost: {key} is neither a task nor dead"
-        now = self.time
         for old, fresh in self.moved.items():
-            records = [record for record in self.adds if record[0] == old]
-            held = any(self.must_show(r, now, now, handoffs=False) for r in records)
-            if held and not self._is_kept(old, places):
+            if self.must_hold(old) and not self._is_kept(old, places):
                 return f"custody-lost: {old} is neither dead nor back as {fresh}"
         return ""
 

@@ -81,6 +81,8 @@ class Run:
                 self.fibers.append(Fiber(worker, first + numbered))
         if fault is not None:
             self.workers[0].fs.inject(fault)
+        if phase > 1:
+            oracle.rebooted()
 
     def _spawn(self, number: int) -> Worker:
         fs = SimFs(self.machine)
