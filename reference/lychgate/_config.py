@@ -28,6 +28,7 @@ _OPTIONS: Mapping[object, tuple[str, ...]] = {
         "claims_max",
         "pool_size",
         "codec",
+        "dead_tasks_retention_period",
     ),
 }
 

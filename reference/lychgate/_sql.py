@@ -10,6 +10,7 @@ what it has in hand, is in `_sql_worker.py`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Self, TypeVar
@@ -28,7 +29,9 @@ from lychgate._records import (
     decode_value,
     whole,
 )
+from lychgate._retention import Sweeps, check_period
 from lychgate._sql_driver import Connection
+from lychgate._sql_errors import SchemaError, SqlError
 from lychgate._sql_options import Options, driver_of
 from lychgate._sql_pool import Pool
 from lychgate._sql_records import dead_row, dead_task, encoded, shown, stored_id
@@ -52,6 +55,8 @@ class Sql:
     claims_max          workers in a row that may vanish with a task, until it is a dead task
     pool_size           connections at most; threads wait for one another beyond
     codec               how tasks and contexts become bytes; JSON values by default
+    dead_tasks_retention_period
+                        seconds that a dead task is kept at least; None: for ever (D35)
 
     Threads and processes may share a database; each object is a worker of its own. What a call
     returned for is durable. Calls raise SqlError (its `definite` says whether the change may have
@@ -71,12 +76,15 @@ class Sql:
         pool_size: int = 8,
         *,
         codec: Codec = JSON,
+        dead_tasks_retention_period: float | None = None,
     ) -> None:
         self._options = Options(
             batch_size, claim_interval, heartbeat_interval, stale_threshold, claims_max, pool_size
         )
         self.claim_interval = float(claim_interval)
         self._codec = check_codec(codec)
+        period = check_period(dead_tasks_retention_period)
+        self._sweeps = None if period is None else Sweeps(period)
         self._facts = OsFs()
         driver = driver_of(url, self._facts.resolve)
         self._pool = Pool(driver, pool_size, self._options.stale_threshold, self._facts.pid)
@@ -167,6 +175,11 @@ class Sql:
             worker.end(key, held, "bury", lambda db: self._db.bury(db, row, token))
         elif not self._pool.transact("add_dead_task", lambda db: self._db.bury(db, row, None)):
             raise worker.lost(key)
+        if self._sweeps is not None:
+            try:
+                self._sweep(self._sweeps, self._facts.now())
+            except (SqlError, SchemaError):
+                self._stats.count("dead_sweeps_failed")  # the record is stored all the same
 
     def list_dead_tasks(self, limit: int | None = None, offset: int = 0) -> list[DeadTask]:
         """A page of dead tasks, oldest first."""
@@ -196,8 +209,24 @@ class Sql:
     # --- time, and the end --------------------------------------------------------------------
 
     def tick(self, now: float) -> float | None:
-        """Heartbeat, sweep, and what a lost answer left to do; when to call again (Q6)."""
-        return self._mine().keep_alive(now)
+        """Heartbeat, sweep, and what a lost answer left to do; when to call again (Q6).
+
+        Drops the dead tasks whose retention period is over (D35).
+        """
+        due = self._mine().keep_alive(now)
+        if self._sweeps is None:
+            return due
+        self._sweep(self._sweeps, now)
+        return min(due, self._sweeps.due_at)
+
+    def _sweep(self, sweeps: Sweeps, now: float) -> None:
+        """Ages are by the database's clock; the caller's only says when to look."""
+        if not sweeps.begin(now):
+            return
+        period = sweeps.period
+        count, age = self._pool.transact("expire", lambda db: self._db.expire(db, period))
+        self._stats.count("dead_tasks_expired", count)
+        sweeps.end(now, math.inf if age is None else now - age)
 
     def sync(self) -> None:
         """Nothing: what a call returned for is durable."""

@@ -236,6 +236,16 @@ class Statements:
             count += len({row[0] for row in gone})
         return count
 
+    def expire(self, db: Connection, period: float) -> tuple[int, float | None]:
+        """Delete the dead tasks of `period` seconds ago and earlier (D35): how many, and for how
+        many seconds the oldest that is left is dead."""
+        self._alone(db)
+        say = self._words.spelled
+        old = "DELETE FROM lychgate_dead_tasks WHERE failed_at <= {now} - :period"
+        count = db.change(say(old), {"period": period})
+        ((age,),) = db.rows(say("SELECT {now} - MIN(failed_at) FROM lychgate_dead_tasks"))
+        return count, None if age is None else float(age)
+
 
 _FENCE = "id = :id AND owner_id = :owner AND claim_count = :count"
 
