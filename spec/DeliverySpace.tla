@@ -3,6 +3,7 @@
 (* The arithmetic of room: L6, L7, L9, L12.  Sizes are small numbers, a    *)
 (* log is a number of segments and the bytes in the last one, records are  *)
 (* never split, and no file is looked at (Delivery.tla has the files).     *)
+(* The quick model has the engine's own sizes and is walked beside it.     *)
 (*                                                                         *)
 (* The rule of admission.  Were every item quarantined for the longest     *)
 (* reason and the queue compacted, then one more control record must fit.  *)
@@ -18,10 +19,12 @@ EXTENDS Integers, Sequences
 CONSTANTS
   SegBytes, SegMax,   \* the limits (L6)
   ItemsMax,
-  Frame,              \* bytes of an item's record beside payload and reason
-  Control,            \* bytes of a claim, retry or ack; of a quarantine, beside the reason
+  ItemBytes,          \* bytes of an item's record beside payload and reason
+  ClaimBytes, RetryBytes,
+  AckBytes,           \* of an ack; of a quarantine, beside the reason
+  SpareBytes,         \* what admission counts for an item besides, so that there is less to compact
   ReasonMax,          \* bytes of the longest reason (L8)
-  Payloads            \* sizes that callers try
+  Payloads, Reasons   \* sizes that callers try
 
 VARIABLES
   items,   \* the items in their order: [size, st, reason]
@@ -45,11 +48,12 @@ Pack(l, zs) == IF zs = << >> THEN l ELSE Pack(Put(l, Head(zs)), Tail(zs))
 RECURSIVE Total(_)
 Total(zs) == IF zs = << >> THEN 0 ELSE Head(zs) + Total(Tail(zs))
 
-Size(i) == Frame + i.size + i.reason
-Worst(i) == Frame + i.size + (IF i.st = "q" THEN i.reason ELSE ReasonMax)
+Size(i) == ItemBytes + i.size + i.reason
+Worst(i) == IF i.st = "q" THEN Size(i) ELSE ItemBytes + i.size + ReasonMax + SpareBytes
 Sizes(is) == [k \in 1..Len(is) |-> Size(is[k])]
 Worsts(is) == [k \in 1..Len(is) |-> Worst(is[k])]
-ControlMax == Control + ReasonMax
+QuarantineMax == AckBytes + ReasonMax
+ControlMax == IF ClaimBytes > QuarantineMax THEN ClaimBytes ELSE QuarantineMax
 
 \* L9.
 Admits(is) == Within(Put(Pack(Empty, Worsts(is)), ControlMax))
@@ -75,22 +79,22 @@ Enqueue(p) ==
 
 \* A claim of an item whose lease has run out is a claim like any other; so histories have no end.
 Claim(k) == /\ k <= Len(items) /\ items[k].st \in {"p", "c"}
-            /\ items' = [items EXCEPT ![k].st = "c"] /\ Write(Control)
+            /\ items' = [items EXCEPT ![k].st = "c"] /\ Write(ClaimBytes)
 Retry(k) == /\ k <= Len(items) /\ items[k].st = "c"
-            /\ items' = [items EXCEPT ![k].st = "p"] /\ Write(Control)
+            /\ items' = [items EXCEPT ![k].st = "p"] /\ Write(RetryBytes)
 Ack(k) == /\ k <= Len(items) /\ items[k].st = "c"
           /\ items' = SubSeq(items, 1, k - 1) \o SubSeq(items, k + 1, Len(items))
-          /\ Write(Control)
+          /\ Write(AckBytes)
 Quarantine(k, n) == /\ k <= Len(items) /\ items[k].st = "c"
                     /\ items' = [items EXCEPT ![k].st = "q", ![k].reason = n]
-                    /\ Write(Control + n)
+                    /\ Write(AckBytes + n)
 
 \* A queue of quarantined items alone has nothing left to do.
 Finished == (\A k \in 1..Len(items) : items[k].st = "q") /\ UNCHANGED vars
 
 Next == \/ \E p \in Payloads : Enqueue(p)
         \/ \E k \in 1..ItemsMax : Claim(k) \/ Retry(k) \/ Ack(k)
-        \/ \E k \in 1..ItemsMax, n \in 0..ReasonMax : Quarantine(k, n)
+        \/ \E k \in 1..ItemsMax, n \in Reasons : Quarantine(k, n)
         \/ Finished
 
 Spec == Init /\ [][Next]_vars
@@ -101,8 +105,8 @@ TypeOK == Len(items) <= ItemsMax /\ log[1] \in 0..SegMax /\ log[2] \in 0..SegByt
 \* Every record that an item may ask for finds room: it can always reach an end state.
 NeverStuck ==
   \A k \in 1..Len(items) :
-    /\ items[k].st \in {"p", "c"} => HasRoom(Control)
-    /\ items[k].st = "c" => HasRoom(ControlMax)
+    /\ items[k].st \in {"p", "c"} => HasRoom(ClaimBytes)
+    /\ items[k].st = "c" => HasRoom(RetryBytes) /\ HasRoom(QuarantineMax)
 
 \* Reopened with the same limits, the queue is admitted again (L12).
 StaysAdmitted == Admits(items)

@@ -292,12 +292,16 @@ class DeliveryPrograms:
         smaller = sum(sizes) < self._log.size
         if not smaller or not fits(limits, put(limits, pack(limits, sizes), size)):
             return False
+        await self._compact()
+        return True
+
+    async def _compact(self) -> None:
+        """Go over to a new generation that holds what is live, and nothing else."""
         self._poisoned = True
-        await publish(self._log, self._ledger, limits)
+        await publish(self._log, self._ledger, self._limits)
         self._poisoned = False
         await retire(self._log, self._stats)
         self._stats.count("compactions")
-        return True
 
     async def _append(self, kind: Kind, sequence: int, body: bytes) -> None:
         """One record, durable, and only then known."""

@@ -65,7 +65,7 @@ class Ledger:
         self.events = 0
         self._ready: list[int] = []  # heaps; an entry counts only if the item agrees
         self._timed: list[tuple[int, int]] = []
-        self._latest_ms = 0
+        self._latest_ms = 0  # the latest time that was seen: here, or when a lease or delay began
 
     # --- applying records ---------------------------------------------------------------------
 
@@ -142,6 +142,7 @@ class Ledger:
 
     def _wake(self, item: Item) -> None:
         heappush(self._timed, (item.until_ms, item.sequence))
+        self._latest_ms = max(self._latest_ms, item.until_ms - item.length_ms)
 
     def choose(self, now_ms: int) -> Item | None:
         """The item with the lowest number among those that can be claimed."""

@@ -14,7 +14,18 @@ from unittest import mock
 from lychgate import _lock
 from lychgate_tools.manifest import Model
 from lychgate_tools.tlc import cfg
-from lychgate_tools.walk import composed, ids, queue, sql, sql_graph, store, wal
+from lychgate_tools.walk import (
+    composed,
+    delivery,
+    delivery_leases,
+    delivery_space,
+    ids,
+    queue,
+    sql,
+    sql_graph,
+    store,
+    wal,
+)
 from lychgate_tools.walk.graph import Graph
 from lychgate_tools.walk.tour import Side
 
@@ -26,6 +37,9 @@ SIDES: dict[str, Callable[[Graph, str], Side]] = {
     "Queue": queue.Side,
     "Store": composed.Side,
     "Sql": sql.Side,
+    "Delivery": delivery.Side,
+    "DeliverySpace": delivery_space.Side,
+    "DeliverySpec": delivery_leases.Side,
 }
 """The engine's side, by root module; called with the graph and the text of the model file."""
 
