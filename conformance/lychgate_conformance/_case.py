@@ -38,6 +38,7 @@ _MODULES = (
     "memory",
     "call_kill",
     "host_crash",
+    "pause",
 )
 
 LEVELS = {
@@ -45,6 +46,7 @@ LEVELS = {
     1: "processes and restarts",
     2: "process kill at every call",
     3: "host crash, every image",
+    5: "schedules, a worker stopped at every call",
 }
 
 

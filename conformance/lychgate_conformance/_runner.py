@@ -53,6 +53,8 @@ class Options:
     """After this many seconds no further case is begun."""
     expected: Mapping[str, str] = field(default_factory=dict)
     """Case id: why it is known to fail."""
+    schedule: str = ""
+    """The one schedule that a case of level 5 plays; empty: all of its own."""
     probe: bool = False
     """Try claims that are lower than they could be, once the cases are done."""
 
@@ -80,6 +82,7 @@ class Runner:
         self._host: Host | None = None
         self._pool = target.new_pool()
         self._ground: tempfile.TemporaryDirectory[str] | None = None
+        self._replay: tuple[str, ...] = ()  # words that show the last case's failure and no more
 
     def run_case(self, case: Case) -> Result:
         """The result of one case; never raises for what the backend does."""
@@ -88,6 +91,7 @@ class Runner:
         if (unmet := case.unmet(self.target.claims)) is not None:
             return self._result(case, Verdict.NOT_CLAIMED, unmet)
         begun = time.monotonic()
+        self._replay = ()
         verdict, message, trace, stderr = self._try(case)
         return self._result(case, verdict, message, trace, stderr, time.monotonic() - begun)
 
@@ -101,6 +105,7 @@ class Runner:
         seed = f"{self.options.seed}:{case.id}"
         clock = Clock(case.limit_s, self.options.call_limit_s)
         stage = Stage(self.target, self._host, self._pool, self._ground.name, seed, clock)
+        stage.schedule = self.options.schedule
         verdict, message, trace, stderr = Verdict.HARNESS_ERROR, "", "", ""
         try:
             case.function(stage)
@@ -117,6 +122,7 @@ class Runner:
         finally:
             if verdict is not Verdict.PASS:
                 stderr = stage.errors()
+                self._replay = stage.replay
             self._clear(stage, sound=verdict is Verdict.PASS)
         return verdict, message, trace, stderr
 
@@ -156,7 +162,8 @@ class Runner:
         stderr: str = "",
         seconds: float = 0.0,
     ) -> Result:
-        how = ("--case", case.id, "--seed", str(self.options.seed), *self.options.replay_options)
+        how = ("--case", case.id, "--seed", str(self.options.seed), *self._replay)
+        how += self.options.replay_options
         target = self.target.words
         if self.target.command is None:
             words = ["lychgate", "conform", *target, *how]

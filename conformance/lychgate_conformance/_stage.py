@@ -178,6 +178,10 @@ class Stage:
         self.claims: Claims = target.claims
         self.notes: list[str] = []
         """What a case wants said beside a pass: how much was looked at, what was left out."""
+        self.schedule = ""
+        """Level 5: play this one schedule in place of the case's own."""
+        self.replay: tuple[str, ...] = ()
+        """What a replay command needs besides the case, to do no more than show a failure."""
         self.clock = clock
         self.rng = random.Random(seed)
         self.root = Path(tempfile.mkdtemp(prefix="lychgate-case-", dir=base)).resolve()

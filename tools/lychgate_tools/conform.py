@@ -10,6 +10,7 @@ import argparse
 import json
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from lychgate_conformance import (
@@ -27,6 +28,7 @@ from lychgate_conformance._report import as_json, as_text
 from lychgate_conformance._runner import select
 from lychgate_conformance._smoke import ADAPTER, smoke
 from lychgate_conformance._stage import CALL_LIMIT_S
+from lychgate_conformance.blackbox._schedule import Schedule
 from lychgate_tools import listing
 from lychgate_tools.conform_target import (
     CODES,
@@ -46,6 +48,7 @@ _SUMMARY = "try which promises a backend keeps, on real files and with real proc
 _EXAMPLE = f"""lychgate conform disk
   lychgate conform shop.storage:make_backend --level 0 --report reports
   lychgate conform disk --case L1-KILL-007 --seed 3
+  lychgate conform delivery --level 3
   lychgate conform --mutant first-wins
   lychgate conform --level 0 -- node my_adapter.mjs
 
@@ -85,6 +88,12 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--report", metavar="DIR", help="write the report there: JSON, text, JUnit and HTML"
     )
+    parser.add_argument(
+        "--schedule",
+        metavar="TEXT",
+        default="",
+        help="of one case of level 5, this schedule alone, as a failure shows it",
+    )
     parser.add_argument("--list", action="store_true", help="show the cases and the mutants")
 
 
@@ -97,10 +106,11 @@ def run(args: argparse.Namespace) -> int:
 
 def _conform(args: argparse.Namespace) -> int:
     claims, options = claims_of(args.claim), _options(args)
-    total = len(select(options))
+    select(options)  # what does not exist is said before anything is started
     if not args.case:
         _smoke(args, options)
     target = load(args, claims)
+    total = len(select(replace(options, profile=target.claims.profile)))
     with Progress("conform", total, "cases") as progress:
 
         def show(done: int, of: int, case: Case) -> None:
@@ -137,6 +147,8 @@ def _options(args: argparse.Namespace) -> Options:
         skip[known_case(case_id)] = reason.strip()
     if args.call_limit <= 0 or (args.budget is not None and args.budget <= 0):
         raise UsageError("a limit is more than 0")
+    if args.schedule:
+        _check_schedule(args)
     expected = {} if args.expect is None else read_expected(Path(args.expect))
     return Options(
         levels=tuple(args.level),
@@ -148,8 +160,19 @@ def _options(args: argparse.Namespace) -> Options:
         call_limit_s=args.call_limit,
         budget_s=args.budget,
         expected=expected,
+        schedule=args.schedule,
         probe=not args.case and not args.level,
     )
+
+
+def _check_schedule(args: argparse.Namespace) -> None:
+    """UsageError when the text is no schedule, or is not one for the case."""
+    if len(args.case) != 1 or not known_case(args.case[0]).startswith("L5-"):
+        raise UsageError("--schedule goes with one --case of level 5")
+    try:
+        Schedule.of(args.schedule)
+    except ValueError as error:
+        raise UsageError(f"--schedule: {error}") from error
 
 
 def _write(report: Report, directory: Path) -> None:

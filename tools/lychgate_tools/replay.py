@@ -9,6 +9,7 @@ import argparse
 import os
 import shlex
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,11 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--case", metavar="ID", action="append", default=[], help="this case, however it ended"
     )
+    parser.add_argument(
+        "--whole",
+        action="store_true",
+        help="of a case of level 5 every schedule, not only the one that failed",
+    )
     parser.add_argument("--show", action="store_true", help="print what would be run, and end")
     parser.add_argument("--debug", action="store_true", help="show tracebacks")
 
@@ -68,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
             return ExitCode.OK
         if not ids:
             raise UserError("no case of the report failed; name one with --case", ExitCode.USAGE)
-        again = _again(said, ids)
+        again = _again(said, ids, whole=args.whole)
     after = {it.case.id: it.verdict.value for it in again.results}
     other = {it: (ended[it], after.get(it)) for it in ids if after.get(it) != ended[it]}
     if args.json:
@@ -91,11 +97,30 @@ def _words(said: Any) -> str:
     return shlex.join(command) if command else str(said["backend"]["name"])
 
 
-def _again(said: Any, ids: tuple[str, ...]) -> Report:
+def _again(said: Any, ids: tuple[str, ...], whole: bool) -> Report:
+    """The cases once more; one that names its failed schedule plays that one alone."""
     target = _target(said)
     options = Options(case_ids=ids, seed=said["seed"], expected=said["expected"])
+    schedules = {} if whole else {it: found for it in ids if (found := _schedule(said, it))}
+    parts = [replace(options, case_ids=(it,), schedule=text) for it, text in schedules.items()]
+    if rest := tuple(it for it in ids if it not in schedules):
+        parts.append(replace(options, case_ids=rest))
+    reports = []
     with Progress("replay", len(ids), "cases") as progress:
-        return run_cases(target, options, lambda done, of, case: progress.update(done, case.id))
+        for part in parts:
+            reports.append(
+                run_cases(target, part, lambda done, of, case: progress.update(done, case.id))
+            )
+    results = [it for one in reports for it in one.results]
+    complete = all(it.complete for it in reports)
+    results.sort(key=lambda it: it.case.id)
+    return replace(reports[0], results=tuple(results), case_ids=ids, complete=complete)
+
+
+def _schedule(said: Any, case_id: str) -> str:
+    """The schedule of a failure of level 5; empty for any other case."""
+    (words,) = (shlex.split(it["replay"]) for it in said["results"] if it["id"] == case_id)
+    return words[words.index("--schedule") + 1] if "--schedule" in words else ""
 
 
 def _target(said: Any) -> Target:

@@ -79,8 +79,10 @@ class Rollback:
     def remove_dead_tasks(self, task_ids: Iterable[str]) -> int:
         ids = json.dumps(sorted(set(task_ids)))
         here = "FROM dead WHERE id IN (SELECT value FROM json_each(?))"
-        (count,) = self.db.execute(f"SELECT count(DISTINCT id) {here}", (ids,)).fetchone()
-        self.db.execute(f"DELETE {here}", (ids,))
+        self.db.execute("BEGIN IMMEDIATE")  # nobody removes what was counted
+        with self.db:
+            (count,) = self.db.execute(f"SELECT count(DISTINCT id) {here}", (ids,)).fetchone()
+            self.db.execute(f"DELETE {here}", (ids,))
         return int(count)
 
     def sync(self) -> None:

@@ -1,4 +1,4 @@
-"""Workers that can be stopped before any of their calls on the store, and looked at while they wait.
+"""Workers that can be stopped before any of their calls on the store, and seen to wait.
 
 Rules of this file
   * A stop is one that `_tracer` reports; a worker that answers before it reached the call that was

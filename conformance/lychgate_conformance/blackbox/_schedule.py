@@ -301,7 +301,7 @@ class _Play:
             if stop is None:
                 break
             self._played.stops.append(stop)
-            calls = [it.replace(f"{self._world.name}/", "", 1) for it in stop.calls]
+            calls = [self._from_here(it) for it in stop.calls]
             for text in calls[shown:-1]:
                 self._say(f"    {text}")
             self._say(f"    -- worker 1 stands before {calls[-1]}")
@@ -314,6 +314,11 @@ class _Play:
             tracer.go()
         tracer.arm(())
         return first
+
+    def _from_here(self, text: str) -> str:
+        """A call with its paths relative to the world."""
+        name = f"{self._world.name}/"
+        return text.replace(f"({name}", "(").replace(f", {name}", ", ")
 
     def _meanwhile(self, word: Word) -> None:
         if word.worker in self._waiting:

@@ -10,7 +10,10 @@ from typing import Any, TypeVar
 
 from lychgate_conformance._resolve import Factory
 
-_MODULES = ("tasks", "dead", "text", "nil", "files", "damage", "processes", "owners", "durable")
+_MODULES = (
+    *("tasks", "dead", "text", "nil", "files", "damage", "processes", "owners", "durable"),
+    *("paused",),
+)
 
 
 @dataclass(frozen=True, slots=True)
