@@ -33,9 +33,9 @@
 (* (ReadTail, ReadLive, WriteStaging) is taken once: all of it happens     *)
 (* under the lock, so that others see the file before or after.  A record  *)
 (* stands for an id and its content; several records of one id are the     *)
-(* same record several times.  Lines with a bad CRC are torn lines with    *)
-(* something behind them.  Only the cells of a mark that matter are kept:  *)
-(* "clean" of this boot, or not.                                           *)
+(* same record several times (D26).  Lines with a bad CRC are torn lines   *)
+(* with something behind them.  Only the cells of a mark that matter are   *)
+(* kept: "clean" of this boot, or not.                                     *)
 (* Left out: MakeDir and FsyncParent (D22), which come before any of this. *)
 (***************************************************************************)
 EXTENDS Lock

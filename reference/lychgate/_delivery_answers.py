@@ -1,4 +1,7 @@
-"""What the queue answers, and the decisions behind the answers. Plain functions and values."""
+"""What the queue answers, and the decisions behind the answers. Plain functions and values.
+
+An item is enqueued, claimed with a lease, and then acked, retried or quarantined (L1).
+"""
 
 from __future__ import annotations
 
