@@ -1,4 +1,4 @@
-"""`lychgate dead` on every engine; what it does is tested on SQLite in test_dead_command.py (Q7)."""
+"""`lychgate dead` on every engine; test_dead_command.py tries more of it, on SQLite (Q7)."""
 
 from __future__ import annotations
 

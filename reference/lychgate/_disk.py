@@ -321,8 +321,11 @@ class Disk:
         )
 
     def list_dead_tasks(self, limit: int | None = None, offset: int = 0) -> list[DeadTask]:
-        """A page of dead tasks in file order (D16); what its add has answered for is there, more may
-        be (D34). Raises DeadTasksLockTimeout, StorageError."""
+        """A page of dead tasks in file order (D16).
+
+        Every one whose add has answered is there; others may be (D34). Raises DeadTasksLockTimeout
+        and StorageError.
+        """
         return self._run(self._programs.list_dead_tasks(limit, offset))
 
     def find_dead_task(self, task_id: str) -> DeadTask | None:

@@ -35,11 +35,12 @@ _SHOWN = 3
 
 _HEAD = f"""# Traceability
 
-From each [requirement](requirements.md) to what states it, keeps it, tests it and attacks it. Made by
-`lychgate requirements --write` from what the files say of themselves: comments of the spec, docstrings of
-engine and tests, the registry of the cases, the promises of the mutants. At most {_SHOWN} names each, those first
-that speak of little else; `lychgate requirements D17` shows all. A test fails where a column is empty
-without a [reason](requirements.md#what-is-not-everywhere), and where this page says what is not so.
+From each [requirement](requirements.md) to what states it, keeps it, tests it and attacks it. Made
+by `lychgate requirements --write` from what the files say of themselves: comments of the spec,
+docstrings of engine and tests, the registry of the cases, the promises of the mutants. At most
+{_SHOWN} names each, those first that speak of little else; `lychgate requirements D17` shows all. A
+test fails where a column is empty without a
+[reason](requirements.md#what-is-not-everywhere), and where this page says what is not so.
 
 """
 
@@ -104,7 +105,8 @@ def _everything(one: str, known: Requirements, cited: dict[str, Cited]) -> list[
     for column in COLUMNS:
         lines.append(f"  {column}")
         names = cited[column].get(one, [])
-        lines += [f"    {name}" for name in names] or [f"    - {known.lacks.get((one, column), '')}"]
+        why = known.lacks.get((one, column), "")
+        lines += [f"    {name}" for name in names] or [f"    - {why}"]
     return lines
 
 

@@ -4,16 +4,16 @@
     engine             a docstring or comment in reference/lychgate
     model test         the docstring of a test
     conformance case   what a case `requires`
-    mutant             what a mutant says that it breaks, what the cases require that kill it, the
-                       `about` of a model that must fail, a definition of a *Broken module
+    mutant             what a mutant says that it breaks, what the cases require that kill it,
+                       the `about` of a model that must fail, a definition of a *Broken module
 
 Rules of this file
   * A text that cites few ids says most about each: its name comes first.
   * An id in a comment belongs to the definition that the comment is in, or stands before.
-  * L0 to L5 are also the suite's levels: as requirements they count only where the delivery queue is
-    spoken of.
-  * Nothing is written down for this table alone. What a requirement lacks on purpose says the second
-    table of docs/requirements.md, with the reason.
+  * L0 to L5 are also the suite's levels: as requirements they count only where the delivery queue
+    is spoken of.
+  * Nothing is written down for this table alone. What a requirement lacks on purpose says the
+    second table of docs/requirements.md, with the reason.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _ID = re.compile(r"\b(?:[DWUQF]\d{1,2}|L\d{1,2})\b(?![-\w])")
 _RANGE = re.compile(r"\b([DWUQLF])(\d{1,2})[-–]\1(\d{1,2})\b")
 _DEFINITION = re.compile(r"(\w+)(?:\([^)]*\)|\[[^\]]*\])?\s*==")
 _ROW = re.compile(r"(?m)^\| ([DWUQLF]\d+) \| (.+) \|$")
-_LACKS = re.compile(r"(?m)^\| (spec|engine|model test|conformance case|mutant) \| ([^|]+) \| (.+) \|$")
+_LACKS = re.compile(rf"(?m)^\| ({'|'.join(COLUMNS)}) \| ([^|]+) \| (.+) \|$")
 
 Cited = dict[str, list[str]]
 """Names by requirement, in the order in which they were found, each once."""
@@ -198,8 +198,8 @@ def _mutants(root: Path, models: dict[str, _Model]) -> Iterator[tuple[str, list[
     yield from _by_model(models, False)
     yield from _spec(root / "spec", True)
     for it in MUTANTS:
-        like = models[it.like].ids if it.like else []
-        yield f"engine {it.name}", [*ids_in(it.about, False), *like]
+        also = models[it.like].ids if it.like else []
+        yield f"engine {it.name}", [*ids_in(it.about, False), *also]
     requires = {it.id: it.requires for it in all_cases()}
     for other in all_mutants():
         cited = [one for case_id in other.kills for one in requires.get(case_id, ())]
@@ -209,7 +209,7 @@ def _mutants(root: Path, models: dict[str, _Model]) -> Iterator[tuple[str, list[
         if not isinstance(node, ast.Call) or getattr(node.func, "id", "") not in _PLANTS:
             continue
         arguments = [*node.args, *(word.value for word in node.keywords)]
-        words = [one.value for one in arguments if isinstance(one, ast.Constant)]
+        words = [str(one.value) for one in arguments if isinstance(one, ast.Constant)]
         for like in (models[word] for word in words if word in models):
             yield f"delivery {words[0]}", like.ids
 
