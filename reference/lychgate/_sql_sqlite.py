@@ -6,13 +6,16 @@ Rules of this file
   * Every writing transaction begins with BEGIN IMMEDIATE: one writer at a time, and none that read
     first and finds itself unable to write. Who has to wait does so inside SQLite, BUSY_MS at most.
   * synchronous = FULL: in WAL mode, which the migration chooses, each commit is fsynced.
-  * A database is never made by opening it: that is the migration's business (Q3).
+  * A database is never made by opening it: that is the migration's business (Q3). Its file is for
+    its owner alone (D27).
 """
 
 from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
 from urllib.parse import quote
 
 from lychgate._sql_driver import NONE, Failure, Row, Values, Words
@@ -79,6 +82,9 @@ class Sqlite:
         return f"sqlite:///{self._path}"
 
     def connect(self, create: bool = False) -> SqliteConnection:
+        if create:  # for its owner only; SQLite gives the files beside it the same mode
+            with suppress(OSError):  # SQLite says better what is in the way
+                Path(self._path).touch(0o600)
         mode = "rwc" if create else "rw"
         inner = sqlite3.connect(
             f"file:{quote(self._path)}?mode={mode}",

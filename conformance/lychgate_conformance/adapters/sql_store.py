@@ -22,6 +22,10 @@ from urllib.parse import quote, urlsplit
 
 from lychgate import Sql
 from lychgate._backend import Pending
+from lychgate._directory import make_directory
+from lychgate._drive import run
+from lychgate._names import check_prefix
+from lychgate._osfs import OsFs
 from lychgate._records import check_id, checked_time, decode_value
 from lychgate._sql_driver import Connection
 from lychgate._sql_options import driver_of
@@ -39,6 +43,7 @@ class SqlStore(Sql):
         "fsync_policy": "always",
         "pending_scope": "all",
         "any_text": False,
+        "survives_host_crash": True,
     }
 
     def add_task(
@@ -82,12 +87,19 @@ class SqlStore(Sql):
         self._pool.transact("add_dead_task", lambda db: self._db.add_dead(db, row))
 
 
+class SqliteStore(SqlStore):
+    """The store is a file below its path, and the two that SQLite keeps beside it."""
+
+    claims: ClassVar[Mapping[str, object]] = {**SqlStore.claims, "uses_path": True}
+
+
 def sqlite(path: str, prefix: str = "", fsync_frequency: float = 0.0) -> SqlStore:
     """A store in a file of this directory, with its tables."""
-    os.makedirs(path, exist_ok=True)
-    url = f"sqlite:///{os.path.abspath(path)}/{prefix}tasks.db"
+    directory = os.path.abspath(path)
+    run(make_directory(directory), OsFs())  # SQLite makes its files' names durable, not this one
+    url = f"sqlite:///{directory}/{check_prefix(prefix)}tasks.db"
     apply(driver_of(url, os.path.abspath))
-    return SqlStore(url)
+    return SqliteStore(url)
 
 
 def postgres(path: str, prefix: str = "", fsync_frequency: float = 0.0) -> SqlStore:
