@@ -38,6 +38,14 @@ ClaimCommitUncounted(w, answered) ==
       /\ UNCHANGED <<here, wait, tries, dead, registry, up, world, history,
                      kills, drifts, jumps, changes>>
 
+\* Claim: what was claimed too often is passed over, and nobody buries it (U7).
+ClaimBeginPassesOverWorn(w, is) ==
+  /\ Still(w) /\ MayClaim(w) /\ w \notin unsure
+  /\ is # {} /\ Cardinality(is) <= Batch
+  /\ \A i \in is : IsDue(i) /\ Free(i) /\ held[w][i] = 0 /\ n[i] < ClaimMax
+  /\ open' = [open EXCEPT ![w] = [kind |-> "claim", ids |-> is, victims |-> {}]]
+  /\ UNCHANGED <<rows, registry, up, held, want, unsure, world, history, budgets>>
+
 \* Claim: a row that cannot be decoded is passed over, and stays where it is (Q7).
 ClaimCommitPassesOver(w, answered) ==
   LET is == open[w].ids
