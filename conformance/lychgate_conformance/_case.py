@@ -39,6 +39,9 @@ _MODULES = (
     "call_kill",
     "host_crash",
     "pause",
+    "queue",
+    "queue_room",
+    "queue_restart",
 )
 
 LEVELS = {
@@ -61,9 +64,12 @@ class Case:
     needs: tuple[str, ...]
     function: Function
     limit_s: float
+    profile: str = "tasks"
 
     def unmet(self, claims: Claims) -> str | None:
         """The first need that the claims do not meet, in words; None when all are met."""
+        if self.profile != claims.profile:
+            return f"not claimed: profile={self.profile}"
         values = as_mapping(claims)
         for need in self.needs:
             negative = need.startswith("not ")
@@ -83,6 +89,7 @@ def case(
     requires: str,
     needs: str = "stores",
     limit_s: float = 60.0,
+    profile: str = "tasks",
 ) -> Callable[[Function], Function]:
     """Registers a function as a case. `requires` and `needs` are comma-separated."""
     match = _ID.fullmatch(case_id)
@@ -92,10 +99,12 @@ def case(
     cited = tuple(word.strip() for word in requires.split(","))
     needed = tuple(word.strip() for word in needs.split(",") if word.strip())
     for need in needed:
-        assert need.removeprefix("not ").partition("=")[0] in claim_names(), need
+        assert need.removeprefix("not ").partition("=")[0] in claim_names(profile), need
 
     def register(function: Function) -> Function:
-        _registry[case_id] = Case(case_id, level, title, cited, needed, function, limit_s)
+        _registry[case_id] = Case(
+            case_id, level, title, cited, needed, function, limit_s, profile
+        )
         return function
 
     return register

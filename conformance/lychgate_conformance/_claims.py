@@ -4,6 +4,9 @@ A backend declares them as an attribute `claims` of the factory or of its object
 names below, or a `Claims`. What is not named keeps the value of `STORE`, the plain contract: a
 store that keeps what it acknowledged, for several processes, without a promise about its files.
 A case names the claims that it needs; where they do not match, its verdict is "not claimed".
+
+The first claim is the profile: `tasks`, the facade of seven calls, or `delivery`, the leased
+delivery queue. Each profile has its own cases and its own part of the other claims.
 """
 
 from __future__ import annotations
@@ -17,6 +20,9 @@ from lychgate_conformance._verdict import UsageError
 @dataclass(frozen=True, slots=True)
 class Claims:
     """One field, one promise. Values other than yes and no are listed in `_WORDS`."""
+
+    profile: str = "tasks"
+    """Which calls it has: those of a task store, or those of a delivery queue."""
 
     stores: bool = True
     """Keeps tasks at all; no for a backend that accepts everything and stores nothing (D4)."""
@@ -69,6 +75,24 @@ class Claims:
     disk_layout: bool = False
     """Uses the disk backend's file names, line formats and lock file (D6, D8, W1)."""
 
+    exclusive: bool = True
+    """A second opening of the same directory is refused, by whatever process (L3)."""
+
+    claim_order: str = "number"
+    """Whether the item that is claimed is the one with the lowest number that can be (L1)."""
+
+    receipts: bool = True
+    """Each claim has a receipt; whoever shows an older one is told that the claim is lost."""
+
+    dense_numbers: bool = True
+    """Items are numbered one by one: what is refused uses no number (L6)."""
+
+    limits: bool = False
+    """Takes the options for limits, and holds to them (L6, L8, L9)."""
+
+    disk_bound: bool = False
+    """Its log files keep within twice `segments_max * segment_bytes` (L12)."""
+
 
 _WORDS = {
     "fsync_policy": ("always", "batched", "never"),
@@ -76,6 +100,8 @@ _WORDS = {
     # all: every live task of the store. due_unclaimed: a batch of due tasks nobody holds (Q11).
     "pending_scope": ("owned_all", "all", "due_unclaimed"),
     "list_order": ("file", "any"),
+    "profile": ("tasks", "delivery"),
+    "claim_order": ("number", "any"),
     "duplicates": ("kept", "newest"),
 }
 
@@ -97,25 +123,44 @@ NIL = Claims(
     reclaims_space=False,
 )
 
+QUEUE = Claims(profile="delivery")
+"""A delivery queue that says no more than that it is one."""
+PROFILES = {"tasks": STORE, "delivery": QUEUE}
+
 _NAMES = tuple(field.name for field in fields(Claims))
+_OF_QUEUES = frozenset(
+    ("exclusive", "claim_order", "receipts", "dense_numbers", "limits", "disk_bound")
+)
+_OF_BOTH = frozenset(
+    ("profile", "survives_restart", "survives_process_kill", "survives_host_crash", "uses_path",
+     "reclaims_space")
+)  # fmt: skip
 
 
-def claim_names() -> tuple[str, ...]:
-    """Every claim, in the order of the class."""
-    return _NAMES
+def claim_names(profile: str | None = None) -> tuple[str, ...]:
+    """Every claim of a profile, or of all, in the order of the class."""
+    if profile is None:
+        return _NAMES
+    queue = profile == "delivery"
+    return tuple(it for it in _NAMES if it in _OF_BOTH or (it in _OF_QUEUES) == queue)
 
 
 def as_mapping(claims: Claims) -> dict[str, bool | str]:
-    """The claims as plain values, for reports."""
-    return asdict(claims)
+    """The claims of its profile as plain values, for reports."""
+    values = asdict(claims)
+    return {name: values[name] for name in claim_names(claims.profile)}
 
 
 def merge(base: Claims, declared: Mapping[str, object]) -> Claims:
     """`base` with the declared values over it. UsageError names what is not a claim."""
+    profile = str(_value("profile", declared.get("profile", base.profile)))
+    if profile != base.profile:
+        base = PROFILES[profile]
+    names = claim_names(profile)
     values: dict[str, bool | str] = {}
     for name, value in declared.items():
-        if name not in _NAMES:
-            raise UsageError(f"no claim named {name!r}; there are: {', '.join(_NAMES)}")
+        if name not in names:
+            raise UsageError(f"no claim named {name!r}; there are: {', '.join(names)}")
         values[name] = _value(name, value)
     return replace(base, **values)  # type: ignore[arg-type]  # checked value by value above
 

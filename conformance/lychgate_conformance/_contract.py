@@ -18,11 +18,23 @@ REQUIRED: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 }
 """Method: what it is given by position, what it may be given by name."""
 
+QUEUE: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "enqueue": (("payload",), ()),
+    "claim": (("lease_ms",), ()),
+    "ack": (("seq", "receipt"), ()),
+    "retry": (("seq", "receipt", "delay_ms"), ()),
+    "quarantine": (("seq", "receipt", "reason"), ()),
+    "items": ((), ()),
+    "close": ((), ()),
+}
+"""The same of a delivery queue, whose answers are the mappings of docs/protocol.md."""
 
-def shape_faults(backend: object) -> list[str]:
+
+def shape_faults(backend: object, profile: str) -> list[str]:
     """What keeps an object from being a backend at all; nothing when it is one."""
     faults = []
-    for name, (by_position, by_name) in REQUIRED.items():
+    required = QUEUE if profile == "delivery" else REQUIRED
+    for name, (by_position, by_name) in required.items():
         method = getattr(backend, name, None)
         if not callable(method):
             faults.append(f"it has no method {name}")
@@ -39,6 +51,12 @@ def shape_faults(backend: object) -> list[str]:
     return faults
 
 
+def profile_of(factory: object) -> str:
+    """Which calls the objects of a factory have, by its claims; asked before one is opened."""
+    claims = getattr(factory, "claims", None)
+    return str(claims.get("profile", "tasks")) if isinstance(claims, Mapping) else "tasks"
+
+
 def describe_backend(factory: object, backend: object) -> dict[str, Any]:
     """Its type, its faults of shape, the claims that it declares, and which family it is of."""
     declared = getattr(backend, "claims", None)
@@ -49,7 +67,7 @@ def describe_backend(factory: object, backend: object) -> dict[str, Any]:
     strange = None if declared is None or isinstance(declared, Mapping) else repr(declared)[:80]
     return {
         "type": type(backend).__qualname__,
-        "faults": shape_faults(backend),
+        "faults": shape_faults(backend, profile_of(factory)),
         "claims": dict(declared) if isinstance(declared, Mapping) else None,
         "strange_claims": strange,
         "family": _family(backend),

@@ -34,6 +34,7 @@ class Items:
         parent = CaseCollector.from_parent(session, name=_NODE, nodeid=_NODE)
         options = _runner.Options(
             levels=tuple(config.getoption("--lychgate-level")),
+            profile=config.getoption("--lychgate-profile"),
             seed=config.getoption("--lychgate-seed"),
         )
         try:

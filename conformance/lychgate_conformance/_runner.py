@@ -40,6 +40,8 @@ class Options:
     """Empty: all."""
     case_ids: tuple[str, ...] = ()
     """Empty: all of the levels."""
+    profile: str | None = None
+    """Of which profile the levels are; None: of all. A run takes the backend's."""
     skip: Mapping[str, str] = field(default_factory=dict)
     """Case id: the user's reason."""
     seed: int = 0
@@ -70,7 +72,12 @@ def select(options: Options) -> list[Case]:
             raise UsageError(f"no level {level}; there are: {', '.join(map(str, LEVELS))}")
     if options.case_ids:
         return [cases[case_id] for case_id in sorted(set(options.case_ids))]
-    return [it for it in cases.values() if not options.levels or it.level in options.levels]
+    return [
+        it
+        for it in cases.values()
+        if (not options.levels or it.level in options.levels)
+        and options.profile in (None, it.profile)
+    ]
 
 
 class Runner:
@@ -202,6 +209,7 @@ STREAK = 4
 def run(target: Target, options: Options, progress: Progress | None = None) -> Report:
     """Run and report. On Ctrl-C the report holds what was done, and says that it is not whole."""
     suite_digest()  # kept from now on: the report names the suite as it was when it began
+    options = replace(options, profile=target.claims.profile)
     cases = select(options)
     runner = Runner(target, options)
     results: list[Result] = []
@@ -242,7 +250,7 @@ def run(target: Target, options: Options, progress: Progress | None = None) -> R
     )
 
 
-_PROBES: dict[str, tuple[object, tuple[str, ...]]] = {
+_TASK_PROBES: dict[str, tuple[object, tuple[str, ...]]] = {
     "survives_restart": (True, ("L1-OPEN-001", "L1-OPEN-002", "L1-OPEN-003")),
     "survives_process_kill": (True, ("L1-KILL-001", "L1-KILL-002", "L1-KILL-003")),
     "survives_host_crash": (True, ("L3-DLQ-001", "L3-INIT-001", "L3-WAL-001")),
@@ -256,6 +264,17 @@ _PROBES: dict[str, tuple[object, tuple[str, ...]]] = {
     "uses_path": (True, ("L0-FILE-001", "L0-FILE-002", "L0-FILE-005")),
     "reclaims_space": (True, ("L0-ROT-003",)),
 }
+_QUEUE_PROBES: dict[str, tuple[object, tuple[str, ...]]] = {
+    "survives_restart": (True, ("L1-QOPEN-001", "L1-QOPEN-002")),
+    "survives_process_kill": (True, ("L1-QKILL-001", "L1-QKILL-002")),
+    "exclusive": (True, ("L1-QLOCK-001", "L1-QLOCK-002")),
+    "claim_order": ("number", ("L0-QCLAIM-002", "L0-QCLAIM-005")),
+    "receipts": (True, ("L0-QEND-007",)),
+    "dense_numbers": (True, ("L0-QPUT-004",)),
+    "uses_path": (True, ("L0-QPUT-005",)),
+    "reclaims_space": (True, ("L0-QROOM-004",)),
+}
+_PROBES = {"tasks": _TASK_PROBES, "delivery": _QUEUE_PROBES}
 """Claim: the higher value, and cases that a backend passes only if it keeps that."""
 
 
@@ -264,8 +283,9 @@ def probe(target: Target, options: Options) -> tuple[Understated, ...]:
     if not target.claims.stores:
         return ()
     found = []
-    for name, (value, ids) in _PROBES.items():
-        if as_mapping(target.claims)[name] == value:
+    claimed = as_mapping(target.claims)
+    for name, (value, ids) in _PROBES[target.claims.profile].items():
+        if claimed[name] == value:
             continue
         higher = replace(target, claims=merge(target.claims, {name: value}))
         runner = Runner(higher, replace(options, skip={}, expected={}))

@@ -24,7 +24,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from lychgate_conformance._contract import describe_backend
+from lychgate_conformance._contract import describe_backend, profile_of
 from lychgate_conformance._resolve import Factory
 from lychgate_conformance._wire import ErrorText, Json, decode, dump_line, encode, load_line
 
@@ -71,15 +71,17 @@ class Server:
     # --- verbs --------------------------------------------------------------------------------
 
     def _do_open(self, request: Json) -> Json:
-        """`handle`, `path`, `prefix`, `fsync_frequency`, `extra` options: opens one object."""
-        made = self._factory(
-            path=request["path"],
-            prefix=request["prefix"],
-            fsync_frequency=request["fsync_frequency"],
-            **request.get("extra", {}),
-        )
+        """`handle`, `path`, `extra` options: opens one object; for a task store, `prefix` and
+        `fsync_frequency` as well."""
+        usual = {it: request[it] for it in ("prefix", "fsync_frequency") if it in request}
+        made = self._factory(path=request["path"], **usual, **request.get("extra", {}))
         self._objects[request["handle"]] = self._settle(made)
         return None
+
+    def _do_about(self, request: Json) -> Json:
+        """The factory's profile, and whether the suite may set the clock of what it opens."""
+        settable = callable(getattr(self._factory, "clock", None))
+        return {"profile": profile_of(self._factory), "clock": settable}
 
     def _do_call(self, request: Json) -> Json:
         """`handle`, `method`, `args`, `kwargs`; `spoil`: overwrite what was passed and returned."""
@@ -95,12 +97,15 @@ class Server:
         return answer
 
     def _do_crash_check(self, request: Json) -> Json:
-        """Opens the store of `path`, tells what waits and what is dead, closes it."""
+        """Opens the store of `path`, tells everything that it holds, closes it."""
         self._do_open({**request, "handle": -1})
         store = self._objects.pop(-1)
+        methods = {"pending": "pending_tasks", "dead": "list_dead_tasks"}
+        if profile_of(self._factory) == "delivery":
+            methods = {"items": "items"}
         found = {
-            "pending": _result("pending_tasks", self._settle(store.pending_tasks())),
-            "dead": _result("list_dead_tasks", self._settle(store.list_dead_tasks())),
+            name: _result(method, self._settle(getattr(store, method)()))
+            for name, method in methods.items()
         }
         if callable(close := getattr(store, "close", None)):
             self._settle(close())
@@ -272,12 +277,14 @@ def describe(error: BaseException) -> Json:
     except Exception:  # foreign code
         text = "(no text)"
     definite = getattr(error, "definite", None)
+    code = getattr(error, "code", None)
     return {
         "type": type(error).__qualname__,
         "bases": [kind.__qualname__ for kind in type(error).__mro__],
         "text": text[:2000],
         "errno": error.errno if isinstance(error, OSError) else None,
         "definite": definite if isinstance(definite, bool) else None,
+        "code": code if isinstance(code, str) else None,
         "trace": "".join(traceback.format_exception(error))[-8000:],
     }
 

@@ -33,6 +33,8 @@ CODES: dict[str, bool | None] = {
     "lock_timeout": True,
     "closed": True,
     "claim_lost": True,
+    "locked": True,
+    "poisoned": True,
     "full": True,
     "unsupported": True,
     "storage": None,

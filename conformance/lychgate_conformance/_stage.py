@@ -16,6 +16,7 @@ from types import MappingProxyType
 
 from lychgate_conformance._claims import Claims
 from lychgate_conformance._host import Host, Hosts, KillableHost
+from lychgate_conformance._queue import BEGIN_MS, Queue, open_request
 from lychgate_conformance._store import Call, CallError, Store
 from lychgate_conformance._target import Target
 from lychgate_conformance._verdict import Inconclusive, NotMeasured
@@ -46,10 +47,11 @@ class Clock:
 class Worker:
     """Somebody who holds backend objects: the shared host, or a process of its own."""
 
-    def __init__(self, host: Host, clock: Clock, path: Path) -> None:
+    def __init__(self, host: Host, clock: Clock, path: Path, sets_time: bool) -> None:
         self.host = host
         self._clock = clock
         self._path = path
+        self._sets_time = sets_time
         self._handles = 0
 
     def ask(self, request: Json) -> Json:
@@ -66,6 +68,26 @@ class Worker:
         request = self._open_request(path, prefix, fsync_frequency, extra)
         self._result("open", self.ask(request))
         return Store(self, self._handles)
+
+    def open_queue(
+        self, path: Path | None = None, now_ms: int = BEGIN_MS, **options: object
+    ) -> Queue:
+        """Open a delivery queue at this time of its clock. CallError("open") when it is refused."""
+        request = self._queue_request(path, now_ms, options)
+        self._result("open", self.ask(request))
+        return Queue(self, self._handles, request["extra"].get("now_ms"))
+
+    def _queue_request(
+        self,
+        path: Path | None = None,
+        now_ms: int = BEGIN_MS,
+        options: Mapping[str, object] = MappingProxyType({}),
+    ) -> Json:
+        """Opens under the next handle."""
+        self._handles += 1
+        where = str(self._path if path is None else path)
+        at = now_ms if self._sets_time else None
+        return open_request(where, self._handles, at, options)
 
     def _open_request(
         self,
@@ -109,8 +131,8 @@ class Worker:
 class ProcessWorker(Worker):
     """A worker whose process is its own, and so can be killed."""
 
-    def __init__(self, host: KillableHost, clock: Clock, path: Path) -> None:
-        super().__init__(host, clock, path)
+    def __init__(self, host: KillableHost, clock: Clock, path: Path, sets_time: bool) -> None:
+        super().__init__(host, clock, path, sets_time)
         self.process = host
 
     def send(self, call: Call) -> None:
@@ -124,6 +146,10 @@ class ProcessWorker(Worker):
         """Ask to open without waiting; `end_open` must follow before the store is used."""
         self.process.send(self._open_request())
         return Store(self, self._handles)
+
+    def begin_queue(self, path: Path | None = None) -> None:
+        """Ask to open a queue without waiting; `end_open` tells how that ended."""
+        self.process.send(self._queue_request(path))
 
     def end_open(self) -> None:
         self._result("open", self.take())
@@ -187,7 +213,7 @@ class Stage:
         self.root = Path(tempfile.mkdtemp(prefix="lychgate-case-", dir=base)).resolve()
         self.path = self.root / "store"
         self.prefix = PREFIX
-        self.here = Worker(host, self.clock, self.path)
+        self.here = Worker(host, self.clock, self.path, target.clock)
         self._processes: list[KillableHost] = []
 
     def open(
@@ -199,6 +225,18 @@ class Stage:
     ) -> Store:
         """Open the backend on the shared host."""
         return self.here.open(path, prefix, fsync_frequency, **extra)
+
+    def open_queue(
+        self, path: Path | None = None, now_ms: int = BEGIN_MS, **options: object
+    ) -> Queue:
+        """Open a delivery queue on the shared host."""
+        return self.here.open_queue(path, now_ms, **options)
+
+    def reopen_queue(self, queue: Queue) -> Queue:
+        """Close and open again, in the same process, at the same time of its clock."""
+        now_ms = queue.now_ms
+        queue.close()
+        return self.open_queue(now_ms=now_ms)
 
     def reopen(self, store: Store) -> Store:
         """Close and open again, in the same process."""
@@ -216,7 +254,7 @@ class Stage:
         """A new process."""
         process = self.pool.take()
         self._processes.append(process)
-        return ProcessWorker(process, self.clock, self.path)
+        return ProcessWorker(process, self.clock, self.path, self.target.clock)
 
     def workers(self, count: int) -> list[ProcessWorker]:
         return [self.worker() for _ in range(count)]

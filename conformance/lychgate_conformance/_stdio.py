@@ -30,11 +30,19 @@ METHODS = {
     "sync": (),
     "stats": (),
     "close": (),
+    "enqueue": ("payload",),
+    "claim": ("lease_ms",),
+    "ack": ("seq", "receipt"),
+    "retry": ("seq", "receipt", "delay_ms"),
+    "quarantine": ("seq", "receipt", "reason"),
+    "items": (),
+    "clock": ("now_ms",),
+    "recover": (),
 }
 """Method: the fields of its request, in the order of its arguments."""
 
 _DEFAULTS: dict[str, Json] = {"publish_at": None, "task_id": None, "limit": None, "offset": 0}
-_OPTIONAL = ("tick", "sync", "stats", "crash_check")
+_OPTIONAL = ("tick", "sync", "stats", "crash_check", "clock", "recover")
 
 _CLASSES = {"plain": "ValueError", "foreign": "ForeignError", "mute": "_MuteError"}
 
@@ -109,11 +117,8 @@ class StdioHost:
     def _translated(self, request: Json) -> tuple[str, dict[str, Json]]:
         """The protocol's verb and fields for a request to open or to call."""
         if request["do"] in ("open", "crash_check"):
-            options = {
-                "prefix": request["prefix"],
-                "fsync_frequency": request["fsync_frequency"],
-                **request.get("extra", {}),
-            }
+            usual = {it: request[it] for it in ("prefix", "fsync_frequency") if it in request}
+            options = {**usual, **request.get("extra", {})}
             fields = {"path": request["path"], "options": options}
             if request["do"] == "crash_check":
                 return "crash_check", fields
@@ -139,6 +144,11 @@ class StdioHost:
         return {"ok": reply.ok if shape is None else shape(reply.ok), "t": times}
 
     # --- what is not a call -------------------------------------------------------------------
+
+    def _do_about(self, request: Json, limit_s: float) -> Json:
+        hello = self.session.hello()
+        profile = hello.claims.get("profile", "tasks")
+        return {"profile": profile, "clock": "clock" in hello.capabilities}
 
     def _do_describe(self, request: Json, limit_s: float) -> Json:
         hello = self.session.hello()
@@ -290,6 +300,7 @@ def _error(error: Json, stderr: str) -> Json:
         "text": error["message"][:2000],
         "errno": number,
         "definite": error["definite"],
+        "code": code,
         "trace": "\n".join(filter(None, (error.get("detail", ""), stderr)))[-8000:],
     }
 
@@ -315,7 +326,7 @@ _RESULTS: dict[str, Callable[[Any], Json]] = {
     "find_dead_task": lambda found: None if found is None else _dead(found),
     "tick": _time,
     "stats": lambda counts: encode(decode(counts)),
-    "crash_check": lambda ok: {
+    "crash_check": lambda ok: ok if "items" in ok else {
         "pending": _pending(ok["pending"]),
         "dead": [_dead(it) for it in ok["dead"]],
     },

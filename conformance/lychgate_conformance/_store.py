@@ -29,6 +29,8 @@ class CallError(Exception):
         self.text: str = error["text"]
         self.errno: int | None = error["errno"]
         self.definite: bool | None = error["definite"]
+        self.code: str | None = error["code"]
+        """A code of the protocol, where the backend has such."""
         self.trace: str = error["trace"]
 
 

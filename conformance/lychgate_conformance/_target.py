@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from lychgate_conformance import _claims
 from lychgate_conformance._claims import Claims
 from lychgate_conformance._host import Host, Hosts, LocalHost, Pool, ProcessHost
+from lychgate_conformance._queue import open_request
 from lychgate_conformance._resolve import Factory, resolve
 from lychgate_conformance._session import Command
 from lychgate_conformance._stdio import StdioHost, StdioPool
@@ -40,6 +41,8 @@ class Target:
     type_name: str
     command: Command | None = None
     """The adapter's, where it is one; `spec` and `factory` are None then."""
+    clock: bool = False
+    """Whether a queue takes the time from the suite."""
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -81,6 +84,7 @@ def load_command(
         declared=bool(about["claims"]),
         type_name=about["type"],
         command=command,
+        clock=about["clock"],
     )
 
 
@@ -122,6 +126,7 @@ def load_target(
         claims=_claims.merge(declared, overrides or {}),
         declared=bool(about["claims"]) or about["family"] is not None,
         type_name=about["type"],
+        clock=about["clock"],
     )
 
 
@@ -129,28 +134,30 @@ def _open_once(name: str, host: Host, base: str | None) -> Json:
     """Opens the backend in an empty directory and asks what it is."""
     with tempfile.TemporaryDirectory(prefix="lychgate-", dir=base) as path:
         try:
-            for request in (
-                {
-                    "do": "open",
-                    "handle": 1,
-                    "path": path,
-                    "prefix": "deferred-",
-                    "fsync_frequency": 0.5,
-                },
-                {"do": "describe", "handle": 1},
-                {"do": "reset"},
-            ):
-                reply = host.ask(request, _OPEN_LIMIT_S)
-                if "error" in reply:
-                    error = reply["error"]
-                    text = error["text"].splitlines()[0] if error["text"] else "no message"
-                    what = f"{name} cannot be opened: {error['type']}: {text}"
-                    raise AdapterFault(what, error["trace"])
-                if request["do"] == "describe":
-                    about = reply["ok"]
+            kind = _answer(name, host, {"do": "about"})
+            _answer(name, host, _open_request(path, kind["profile"]))
+            about = _answer(name, host, {"do": "describe", "handle": 1})
+            _answer(name, host, {"do": "reset"})
         except (BackendDied, Inconclusive) as error:
             raise AdapterFault(f"{name} cannot be opened: {error}") from error
-    return about
+    return {**about, **kind}
+
+
+def _open_request(path: str, profile: str) -> Json:
+    if profile == "delivery":
+        return open_request(path, 1, None, {})
+    usual = {"prefix": "deferred-", "fsync_frequency": 0.5}
+    return {"do": "open", "handle": 1, "path": path, **usual}
+
+
+def _answer(name: str, host: Host, request: Json) -> Json:
+    """What a host answers to one of the first requests. AdapterFault when it is an error."""
+    reply = host.ask(request, _OPEN_LIMIT_S)
+    if "error" in reply:
+        error = reply["error"]
+        text = error["text"].splitlines()[0] if error["text"] else "no message"
+        raise AdapterFault(f"{name} cannot be opened: {error['type']}: {text}", error["trace"])
+    return reply["ok"]
 
 
 def _importable(factory: Factory) -> str | None:

@@ -69,7 +69,10 @@ def _missing(report: Any, present: set[str]) -> list[str]:
     if not same_suite(report):
         return []
     selection = report["selection"]
-    chosen = Options(levels=tuple(selection["levels"]), case_ids=tuple(selection["cases"]))
+    profile = report["backend"]["claims"].get("profile", "tasks")
+    chosen = Options(
+        levels=tuple(selection["levels"]), case_ids=tuple(selection["cases"]), profile=profile
+    )
     try:
         wanted = {it.id for it in select(chosen)}
     except UsageError as error:

@@ -29,6 +29,12 @@ def pytest_addoption(parser: Any) -> None:
         "--lychgate-level", type=int, action="append", default=[], help="only cases of this level"
     )
     group.addoption(
+        "--lychgate-profile",
+        choices=["tasks", "delivery"],
+        default="tasks",
+        help="the backend is a task store or a delivery queue (default: tasks)",
+    )
+    group.addoption(
         "--lychgate-seed", type=int, default=0, help="for everything random in the cases"
     )
 

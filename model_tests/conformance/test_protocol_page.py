@@ -13,7 +13,7 @@ import pytest
 
 from conformance.languages import LOG_STORE
 from lychgate_conformance import Options, Verdict, run
-from lychgate_conformance._claims import STDIO, as_mapping
+from lychgate_conformance._claims import QUEUE as QUEUE_CLAIMS, STDIO, Claims, as_mapping
 from lychgate_conformance._findings import FINDINGS
 from lychgate_conformance._schema import load
 from lychgate_conformance._session import CODES, Command
@@ -24,12 +24,14 @@ from lychgate_conformance.adapters import HOME
 PAGE = Path(__file__).parents[2] / "docs" / "protocol.md"
 TEXT = PAGE.read_text(encoding="utf-8")
 TALKS = re.findall(r"^```protocol\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
+QUEUE = "lychgate_conformance.adapters.sqlite_queue:SqliteQueue"
 
 
 @pytest.mark.parametrize("number", range(len(TALKS)))
 def test_a_shown_conversation_is_held(number: int, tmp_path: Path) -> None:
-    """D2, D30: the shipped adapter gives the shown replies; times and `…` stand for anything."""
+    """D2, D30, L1: the shipped adapter gives the shown replies; times and `…` are anything."""
     lines = [line for line in TALKS[number].splitlines() if line]
+    backend = QUEUE if '"profile":"delivery"' in TALKS[number] else LOG_STORE
     sent = [json.loads(line[2:]) for line in lines if line.startswith("→ ")]
     shown = [json.loads(line[2:]) for line in lines if line.startswith("← ")]
     assert len(sent) == len(shown) == len(lines) / 2
@@ -37,7 +39,7 @@ def test_a_shown_conversation_is_held(number: int, tmp_path: Path) -> None:
         if "path" in message:
             message["path"] = str(tmp_path / "store")
     done = subprocess.run(
-        [sys.executable, str(HOME / "python_adapter.py"), LOG_STORE],
+        [sys.executable, str(HOME / "python_adapter.py"), backend],
         input="".join(json.dumps(it) + "\n" for it in sent),
         capture_output=True,
         text=True,
@@ -97,12 +99,9 @@ def rows(first: str) -> dict[str, list[str]]:
 def test_the_tables_are_those_of_the_suite() -> None:
     """F3: claims with their defaults, capabilities, verbs, error codes and findings."""
     defs = load("protocol-1").document["$defs"]
-    words = {True: "true", False: "false"}
-    defaults = {
-        name: words[value] if isinstance(value, bool) else f"`{value}`"
-        for name, value in as_mapping(STDIO).items()
-    }
-    assert {name: cells[0].split(",")[0] for name, cells in rows("claim").items()} == defaults
+    for header, claims in (("claim", STDIO), ("claim of a queue", QUEUE_CLAIMS)):
+        shown = {name: cells[0].split(",")[0] for name, cells in rows(header).items()}
+        assert shown == defaults(claims), header
     offered = defs["hello.result"]["properties"]["capabilities"]["items"]["enum"]
     assert set(rows("capability")) == set(offered)
     codes = {name: cells[0] for name, cells in rows("code").items()}
@@ -110,6 +109,14 @@ def test_the_tables_are_those_of_the_suite() -> None:
     assert codes == {name: said[definite] for name, definite in CODES.items()}
     assert {name: cells[0] for name, cells in rows("finding").items()} == {
         name: meaning for name, (meaning, _) in FINDINGS.items()
+    }
+
+
+def defaults(claims: Claims) -> dict[str, str]:
+    words = {True: "true", False: "false"}
+    return {
+        name: words[value] if isinstance(value, bool) else f"`{value}`"
+        for name, value in as_mapping(claims).items()
     }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import PurePath
 from types import TracebackType
 from typing import Self, TypeVar
@@ -39,10 +39,11 @@ class DeliveryQueue:
         payload_bytes_max: int = _DEFAULTS.payload_bytes_max,
         segment_bytes: int = _DEFAULTS.segment_bytes,
         segments_max: int = _DEFAULTS.segments_max,
+        clock: Callable[[], float] | None = None,
         observe: Observer | None = None,
     ) -> Self:
         """Open or make the queue in a directory."""
-        fs = OsFs()
+        fs = OsFs(clock)
         limits = Limits(items_max, payload_bytes_max, segment_bytes, segments_max)
         programs = DeliveryPrograms(path, limits, fs)
         try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import PurePath
 from types import TracebackType
 from typing import NamedTuple, Self, TypeVar
@@ -36,6 +36,7 @@ class DeliveryQueue:
     payload_bytes_max  bytes of one payload
     segment_bytes      bytes of one log file
     segments_max       log files of one generation; the disk holds at most twice as many (L12)
+    clock              tells seconds since the epoch, for leases and delays; the system's if None
 
     Every change is durable when its call returns. Items are delivered at least once: a consumer
     that died leaves a claim, and its item can be claimed again when the lease has run out. Calls of
@@ -50,10 +51,11 @@ class DeliveryQueue:
         payload_bytes_max: int = _DEFAULTS.payload_bytes_max,
         segment_bytes: int = _DEFAULTS.segment_bytes,
         segments_max: int = _DEFAULTS.segments_max,
+        clock: Callable[[], float] | None = None,
         observe: Observer | None = None,
     ) -> None:
         """Raises ConfigError, DeliveryLocked, DeliveryCorrupt, DeliveryLimits, StorageError."""
-        self._fs = OsFs()
+        self._fs = OsFs(clock)
         self._observe = observe
         limits = Limits(items_max, payload_bytes_max, segment_bytes, segments_max)
         self._programs = DeliveryPrograms(path, limits, self._fs)

@@ -19,6 +19,7 @@ import sys
 import threading
 import time
 import weakref
+from collections.abc import Callable
 
 from lychgate._errors import UnsupportedPlatform
 from lychgate._fs import OpenMode, Status
@@ -44,9 +45,10 @@ _F_FULLFSYNC = 51  # <sys/fcntl.h> of macOS
 
 
 class OsFs:
-    """The real file system, as one process sees it."""
+    """The real file system, as one process sees it. `clock` tells wall-clock time in seconds."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] | None = None) -> None:
+        self._clock = clock or time.time
         self._fds: set[int] = set()
         self._pid = os.getpid()
         self._ancestors: list[int] = []
@@ -153,7 +155,7 @@ class OsFs:
         return os.path.realpath(path)
 
     def now(self) -> float:
-        return time.time()
+        return self._clock()
 
     def random(self, size: int) -> bytes:
         return os.urandom(size)

@@ -10,6 +10,7 @@ import argparse
 import json
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from lychgate_conformance import (
@@ -47,6 +48,7 @@ _SUMMARY = "try which promises a backend keeps, on real files and with real proc
 _EXAMPLE = f"""lychgate conform disk
   lychgate conform shop.storage:make_backend --level 0 --report reports
   lychgate conform disk --case L1-KILL-007 --seed 3
+  lychgate conform delivery --level 3
   lychgate conform --mutant first-wins
   lychgate conform --level 0 -- node my_adapter.mjs
 
@@ -104,10 +106,11 @@ def run(args: argparse.Namespace) -> int:
 
 def _conform(args: argparse.Namespace) -> int:
     claims, options = claims_of(args.claim), _options(args)
-    total = len(select(options))
+    select(options)  # what does not exist is said before anything is started
     if not args.case:
         _smoke(args, options)
     target = load(args, claims)
+    total = len(select(replace(options, profile=target.claims.profile)))
     with Progress("conform", total, "cases") as progress:
 
         def show(done: int, of: int, case: Case) -> None:

@@ -1,8 +1,10 @@
 """`python python_adapter.py module:factory [claim=value …]`: an adapter for any Python backend.
 
 The factory is called with `path`, `prefix` and `fsync_frequency` and gives an object with the seven
-methods. Its attribute `claims`, where it has one, is a mapping; words of the command line come on
-top. Nothing but the standard library is used: copy this file, or read it and write your own.
+methods; or, where its claims have `"profile": "delivery"`, with `path` and options of its own, and
+gives one with the calls of a delivery queue, which answers as docs/protocol.md says. Its attribute
+`claims`, where it has one, is a mapping; words of the command line come on top. Nothing but the
+standard library is used: copy this file, or read it and write your own.
 """
 
 from __future__ import annotations
@@ -36,10 +38,18 @@ METHODS = {
     "tick": ("now",),
     "sync": (),
     "stats": (),
+    "enqueue": ("payload",),
+    "claim": ("lease_ms",),
+    "ack": ("seq", "receipt"),
+    "retry": ("seq", "receipt", "delay_ms"),
+    "quarantine": ("seq", "receipt", "reason"),
+    "items": (),
+    "clock": ("now_ms",),
+    "recover": (),
 }
 """Method: its arguments, which are the fields of the request."""
 
-OPTIONAL = ("tick", "sync", "stats")
+OPTIONAL = ("tick", "sync", "stats", "clock", "recover")
 
 
 class Adapter:
@@ -48,6 +58,7 @@ class Adapter:
     def __init__(self, factory: Callable[..., Any], claims: Mapping[str, Json]) -> None:
         self.factory = factory
         self.claims = {**getattr(factory, "claims", {}), **claims}
+        self.queue = self.claims.get("profile") == "delivery"
         self.stores: dict[int, Any] = {}
 
     def answer(self, message: Json) -> Json:
@@ -108,6 +119,8 @@ class Adapter:
     def do_crash_check(self, message: Json) -> Json:
         store = self.factory(path=message["path"], **message["options"])
         try:
+            if self.queue:
+                return {"items": shape("items", store.items())}
             return {
                 "pending": shape("pending_tasks", store.pending_tasks()),
                 "dead": shape("list_dead_tasks", store.list_dead_tasks()),
@@ -188,7 +201,7 @@ def shape(name: str, result: Any) -> Json:
         return [dead(it) for it in result]
     if name == "find_dead_task":
         return None if result is None else dead(result)
-    return result
+    return encode(result)
 
 
 def dead(record: Any) -> Json:
@@ -209,7 +222,10 @@ def describe(problem: Exception, verb: str) -> dict[str, Json]:
     """An exception in the protocol's words. What is not known to be definite is not."""
     said = getattr(problem, "definite", None)
     text = f"{type(problem).__name__}: {problem}"
-    if isinstance(problem, KeyError) and verb != "open":
+    code = getattr(problem, "code", None)
+    if isinstance(code, str):  # it says so itself
+        found = {**error(code, text, said is True), "errno": getattr(problem, "errno", None)}
+    elif isinstance(problem, KeyError) and verb != "open":
         found = error("closed", f"no such store or record: {text}", True)
     elif isinstance(problem, TimeoutError):
         found = error("lock_timeout", text, True)

@@ -7,6 +7,7 @@ under way is there or not, whole (W3, W8, D17).
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 
 from lychgate_conformance._case import case
 from lychgate_conformance._check import expect, expect_equal, expect_ids, expect_order
@@ -257,17 +258,20 @@ def killed_while_opening(stage: Stage) -> None:
     dead = fill(store, 5)
     worker.kill()
     for attempt in range(6):
-        kill_opening(stage, stage.worker(), at_once=attempt % 2 == 0)
+        opener = stage.worker()
+        opener.open(stage.root / "elsewhere")  # it has started and imported everything
+        kill_opening(stage, opener, attempt % 2 == 0, opener.begin_open)
     again = successor(stage)
     expect_ids("pending tasks", again.pending_ids(), tasks)
     expect_ids("dead tasks", again.dead_ids(), dead)
 
 
-def kill_opening(stage: Stage, worker: ProcessWorker, at_once: bool) -> None:
+def kill_opening(
+    stage: Stage, worker: ProcessWorker, at_once: bool, begin: Callable[[], object]
+) -> None:
     """Kills a process while it opens the store: as soon as that changes a file, or a bit later."""
-    worker.open(stage.root / "elsewhere")  # it has started and imported everything
     before = files_of(stage)
-    worker.begin_open()
+    begin()
     while files_of(stage) == before and not worker.process.has_reply():
         stage.clock.left()
     if not at_once:
