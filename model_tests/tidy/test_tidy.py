@@ -28,6 +28,7 @@ OUTSIDE_ALLOWED = {
 }
 OPTIONAL = {
     "pytest": {"plugin.py", "_pytest_items.py", "no_skips.py"},  # loaded by pytest itself
+    "markdown_it": {"build.py"},  # loaded by `lychgate site` alone
     "psycopg": {"_sql_postgres.py"},  # loaded for a PostgreSQL URL alone
     "pymysql": {"_sql_mariadb.py"},  # loaded for a MariaDB URL alone
 }

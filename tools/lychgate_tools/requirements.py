@@ -23,7 +23,15 @@ from lychgate_tools.traceability import (
     read_requirements,
     stale,
 )
-from lychgate_tools.ui import ExitCode, Subparsers, UserError, add_command, print_json, table, unknown
+from lychgate_tools.ui import (
+    ExitCode,
+    Subparsers,
+    UserError,
+    add_command,
+    print_json,
+    table,
+    unknown,
+)
 
 _SUMMARY = "from each requirement to its spec, engine function, test, case and mutant"
 _EXAMPLE = """lychgate requirements D17
