@@ -38,6 +38,7 @@ _MODULES = (
     "memory",
     "call_kill",
     "host_crash",
+    "fault",
     "pause",
     "queue",
     "queue_room",
@@ -49,6 +50,7 @@ LEVELS = {
     1: "processes and restarts",
     2: "process kill at every call",
     3: "host crash, every image",
+    4: "faults, every call in every way",
     5: "schedules, a worker stopped at every call",
 }
 

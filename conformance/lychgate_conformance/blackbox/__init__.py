@@ -13,6 +13,8 @@
     _places, _kill   really killed, at every call
     _syscalls, _tracer, _pause   a worker stopped before any of its calls on the store
     _schedule    one worker stands, others go on: what comes of it
+    _errnos, _faults   which errors a call can have, and which are tried where
+    _attached, _faulted, _fault_verdict   an adapter whose calls fail: run, and judged
     _explain     a failure, in words
 
 The enumeration of images is the crash lab's, the oracle is the suite's. What a recording cannot

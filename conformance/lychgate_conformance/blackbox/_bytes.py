@@ -108,7 +108,9 @@ def fcntl(effects: Effects, call: Call) -> None:
 
 
 def read(effects: Effects, call: Call) -> None:
-    entry = effects.processes.thread(call.pid).table.entries.get(number_of(call.args[0]))
+    where = call.args[0]  # a bare number, where the bytes stay out of the trace
+    number = descriptor_of(where).number if "<" in where else number_of(where)
+    entry = effects.processes.thread(call.pid).table.entries.get(number)
     if entry is not None and call.result is not None:
         entry[0].position += call.result
 

@@ -18,7 +18,7 @@ from lychgate_conformance.blackbox._effects import SHARED_MEMORY, Effects, NotUn
 from lychgate_conformance.blackbox._processes import MAKERS
 from lychgate_conformance.blackbox._strace import Call, TraceError, descriptor_of, path_of
 from lychgate_conformance.lab._disk import dirty_names, dirty_units
-from lychgate_conformance.lab._micro import Kind, Scope
+from lychgate_conformance.lab._micro import EntryAdd, Kind, Scope
 
 
 def apply(effects: Effects, call: Call) -> None:
@@ -131,12 +131,22 @@ LOSES = frozenset(("EIO", "ENOSPC", "EDQUOT", "EROFS"))
 
 
 def _lose(effects: Effects, call: Call) -> None:
+    """Of a directory the names of files: one of a directory could only be had again by removing
+    what was made, which is more than is asked for (decisions)."""
     opened = effects.opened(call, call.args[0])
     if opened is None:
         return
     disk = effects.disk
     if disk.nodes[opened.inode].kind is Kind.DIR:
-        disk.sync_failed(opened.inode, lost_names=frozenset(dirty_names(disk, opened.inode)))
+        made = {
+            it.name
+            for it in disk.log
+            if isinstance(it, EntryAdd)
+            and it.parent == opened.inode
+            and disk.nodes[it.inode].kind is Kind.DIR
+        }
+        names = frozenset(dirty_names(disk, opened.inode)) - made
+        disk.sync_failed(opened.inode, lost_names=names)
     else:
         disk.sync_failed(opened.inode, lost_units=frozenset(dirty_units(disk, opened.inode)))
 

@@ -34,7 +34,7 @@ from lychgate_conformance._store import CallError, value_of
 from lychgate_conformance._target import Target
 from lychgate_conformance._verdict import BackendDied, Failed
 from lychgate_conformance._wire import Json
-from lychgate_conformance.blackbox._script import Word, call_of
+from lychgate_conformance.blackbox._script import Word, call_of, canonical
 from lychgate_conformance.blackbox._traced import new_host
 from lychgate_conformance.lab._image import Directory, Image, Symlink
 
@@ -204,20 +204,14 @@ class Checker:
         assert isinstance(tasks, tuple) and isinstance(records, tuple)
         if len(set(tasks)) != len(tasks):
             raise Failed(f"pending_tasks shows a task twice: {tasks}")
-        return self.canonical(View(records, frozenset(tasks)))
-
-    def canonical(self, view: View) -> View:
-        """Dead tasks in their order, or sorted where no order is claimed."""
-        if self._rules.list_order == "file":
-            return view
-        return View(tuple(sorted(view.dead, key=repr)), view.pending)
+        return canonical(View(records, frozenset(tasks)), self._rules)
 
     @functools.cached_property
     def _offered(self) -> dict[str, bool]:
-        """What the adapter has, asked in an empty store."""
+        """What the adapter has, asked in an empty store; before anything else is asked."""
         directory = self.base / "empty"
         directory.mkdir()
-        host = new_host(self._target)
+        host = self.host
         try:
             opened = host.ask(self._open(1, directory), _LIMIT_S)
             if "error" in opened:
@@ -229,9 +223,12 @@ class Checker:
                 )
                 for name in asked
             }
+            if has["close"]:
+                host.ask(call_of(Word(1, "close"), 0, 1).request(), _LIMIT_S)
+            else:
+                self._end_host()
             return has if isinstance(host, StdioHost) else {**has, "crash_check": True}
         finally:
-            host.end()
             shutil.rmtree(directory, ignore_errors=True)
 
     def offers(self, method: str) -> bool:

@@ -74,7 +74,8 @@ _BY_CALL: dict[str, tuple[Errno, ...]] = {
     **dict.fromkeys(("getdents64", "getdents"), (_EIO,)),
     **dict.fromkeys(("stat", "lstat", "newfstatat", "statx"), _LOOK),
     "fstat": (_ENOMEM, _EIO),
-    **dict.fromkeys(("access", "faccessat", "faccessat2", "readlink", "readlinkat"), _LOOK),
+    **dict.fromkeys(("access", "faccessat", "faccessat2"), _LOOK),
+    **dict.fromkeys(("readlink", "readlinkat"), _LOOK),
     **dict.fromkeys(("chmod", "fchmod", "fchmodat", "chown", "fchown", "fchownat"), _OWNER),
     "mmap": (_ENOMEM,),
 }

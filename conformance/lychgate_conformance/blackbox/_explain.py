@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lychgate_conformance._after_crash import View
 from lychgate_conformance.blackbox._explore import Failure
 from lychgate_conformance.blackbox._record import Recording
 from lychgate_conformance.lab._enumerate import image_set
@@ -60,27 +59,7 @@ def problem(failure: Failure) -> str:
     """What is wrong, in one sentence."""
     if failure.outcome.error:
         return failure.outcome.error
-    allowed = failure.story.views(failure.acked, failure.host_crash)
-    seen = failure.outcome.view
-    best = min(allowed, key=lambda it: (_distance(seen, it), repr(it)))
-    parts = []
-    if missing := [it.task_id for it in best.dead if it not in seen.dead]:
-        parts.append(f"dead {_names(missing)} lost")
-    if more := [it.task_id for it in seen.dead if it not in best.dead]:
-        parts.append(f"dead {_names(more)} came back or was never added")
-    if gone := sorted(it[0] for it in best.pending - seen.pending):
-        parts.append(f"task {_names(gone)} lost")
-    if extra := sorted(it[0] for it in seen.pending - best.pending):
-        parts.append(f"task {_names(extra)} came back or was never added")
-    return "; ".join(parts) or "dead tasks in another order, or a record twice"
-
-
-def _names(found: list[str]) -> str:
-    return ", ".join(map(ascii, found))
-
-
-def _distance(a: View, b: View) -> int:
-    return len(set(a.dead) ^ set(b.dead)) + len(a.pending ^ b.pending)
+    return failure.story.difference(failure.outcome.view, failure.acked, failure.host_crash)
 
 
 def history(failure: Failure) -> Iterator[str]:
@@ -90,7 +69,8 @@ def history(failure: Failure) -> Iterator[str]:
     for place, it in enumerate(told[: failure.acked + 1]):
         flies = place == failure.acked
         end = failure.met.point if flies else max(it.at + 1, begin)
-        yield f"{it.word}{'   (in flight)' if flies else ''}"
+        error = "" if it.error is None or flies else f"   (raised {it.error['type']})"
+        yield f"{it.word}{'   (in flight)' if flies else ''}{error}"
         for step in failure.recording.steps:
             if begin <= step.begin < end:
                 yield f"    {step.text}"

@@ -16,19 +16,25 @@ Rules of this file
 
 from __future__ import annotations
 
+from collections import Counter
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from lychgate_conformance import _oracle as oracle
-from lychgate_conformance._after_crash import View, after_host_crash, views
+from lychgate_conformance._after_crash import View, after_host_crash, fits, views
 from lychgate_conformance._claims import Claims
 from lychgate_conformance._history import operation_of, result_of
 from lychgate_conformance._oracle import Did, Fate, Operation, Rules, State
+from lychgate_conformance._stage import PREFIX
 from lychgate_conformance._store import Call, CallError, value_of
 from lychgate_conformance._verdict import Failed
 from lychgate_conformance._wire import ErrorText, Json
 
 YEAR_9999 = 253_370_764_800.0
+LIVES = 100
+"""A worker that opens the store again is another one to the oracle, so much further on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +89,31 @@ class Script:
     def workers(self) -> int:
         return max(word.worker for word in self.words)
 
+    def recovery(self) -> tuple[Script, int]:
+        """What is done on an image whose recovery is recorded, and after how many of its words
+        all that there is has been looked at."""
+        return Script.of("open list pending dead:recovered task:recovered close", self.frequency), 3
+
+    def request(
+        self, word: Word, place: int, path: Path, told: Sequence[Told] = ()
+    ) -> tuple[Call | None, Json]:
+        """The call and the request of a word, after those that were told."""
+        handle = 1
+        if word.kind == "open":
+            return None, {
+                "do": "open",
+                "handle": handle,
+                "path": str(path),
+                "prefix": PREFIX,
+                "fsync_frequency": self.frequency,
+            }
+        call = call_of(word, place, handle)
+        return call, call.request()
+
+    def story(self, told: Sequence[Told], claims: Claims) -> Tale:
+        """What the words oblige to, once they are told."""
+        return Story(told, claims, self.frequency)
+
 
 def call_of(word: Word, place: int, handle: int) -> Call:
     """The facade's call for a word. `place` makes every payload different."""
@@ -118,6 +149,8 @@ class Told:
     call: Call | None
     reply: Json
     at: int = -1
+    alone: bool = True
+    """Whether an open takes over all that others left: not where a file could not be read (W14)."""
 
     @property
     def error(self) -> Json | None:
@@ -128,7 +161,7 @@ class Told:
         """What it means to the oracle; None for a sync."""
         match self.word.kind:
             case "open":
-                return oracle.Begin()
+                return oracle.Begin(self.alone)
             case "close" | "exit":
                 return oracle.End()
             case "sync":
@@ -151,18 +184,12 @@ def checked(word: Word, call: Call | None, reply: Json) -> Told:
 
 
 @dataclass(slots=True)
-class Story:
+class Tale(ABC):
     """All words of a recording in order, and what may be seen after any number of them."""
 
     told: Sequence[Told]
     claims: Claims
     frequency: float
-    initial: frozenset[State] = frozenset((State(),))
-    late: frozenset[State] = frozenset()
-    late_from: int = 1 << 30
-    """Acknowledged words from which on `late` holds in place of `initial`: what somebody has seen
-    as absent stays absent (D29)."""
-    _known: dict[tuple[int, bool], frozenset[State]] = field(default_factory=dict)
 
     def acked(self, upto: int) -> int:
         """How many words are acknowledged within the first `upto` micro-ops."""
@@ -172,6 +199,32 @@ class Story:
                 break
             count += 1
         return count
+
+    @abstractmethod
+    def allows(self, view: View, acked: int, host_crash: bool) -> bool:
+        """Whether this may be seen after a crash behind `acked` words. May raise TooMany."""
+
+    @abstractmethod
+    def difference(self, view: View, acked: int, host_crash: bool) -> str:
+        """What is wrong with a view that is not allowed, in words."""
+
+    @abstractmethod
+    def second(self, told: Sequence[Told], acked: int, seen_at: int) -> Tale:
+        """What a recovery obliges to that began on an image of this tale: its states, less what
+        the first `seen_at` words have shown as absent."""
+
+
+@dataclass(slots=True)
+class Story(Tale):
+    """Words of a task store."""
+
+    initial: frozenset[State] = frozenset((State(),))
+    late: frozenset[State] = frozenset()
+    late_from: int = 1 << 30
+    """Acknowledged words from which on `late` holds in place of `initial`: what somebody has seen
+    as absent stays absent (D29)."""
+    _known: dict[tuple[int, bool], frozenset[State]] = field(default_factory=dict)
+    _views: dict[tuple[int, bool], frozenset[View]] = field(default_factory=dict)
 
     def states(self, acked: int, host_crash: bool) -> frozenset[State]:
         """The states that a crash may leave after `acked` words, with the next one in flight."""
@@ -198,12 +251,44 @@ class Story:
     def rules(self) -> Rules:
         return Rules.of(self.claims)
 
+    def allows(self, view: View, acked: int, host_crash: bool) -> bool:
+        key = acked, host_crash
+        if key not in self._views:
+            found = (canonical(it, self.rules) for it in self.views(acked, host_crash))
+            self._views[key] = frozenset(found)
+        return fits(view, self._views[key], self.rules)
+
+    def difference(self, view: View, acked: int, host_crash: bool) -> str:
+        allowed = self.views(acked, host_crash)
+        best = min(allowed, key=lambda it: (_distance(view, it), repr(it)))
+        parts = []
+        if missing := [it.task_id for it in best.dead if it not in view.dead]:
+            parts.append(f"dead {_names(missing)} lost")
+        if more := [it.task_id for it in view.dead if it not in best.dead]:
+            parts.append(f"dead {_names(more)} came back or was never added")
+        if gone := sorted(it[0] for it in best.pending - view.pending):
+            parts.append(f"task {_names(gone)} lost")
+        if extra := sorted(it[0] for it in view.pending - best.pending):
+            parts.append(f"task {_names(extra)} came back or was never added")
+        return "; ".join(parts) or "dead tasks in another order, or a record twice"
+
+    def second(self, told: Sequence[Told], acked: int, seen_at: int) -> Story:
+        initial = self.states(acked, True)
+        dead, tasks = (value_of(it.call, it.reply) for it in told[1:3] if it.call is not None)
+        records, pending = result_of(dead), result_of(tasks)
+        assert isinstance(records, tuple) and isinstance(pending, tuple)
+        late = agreeing(initial, View(records, frozenset(pending)))
+        return Story(told, self.claims, self.frequency, initial, late or initial, seen_at)
+
     def _dids(self, acked: int) -> Iterable[Did]:
+        opens: Counter[int] = Counter()
         for place, told in enumerate(self.told[: acked + 1]):
             operation = told.operation()
             if operation is None:
                 continue
             worker, begun, ended = told.word.worker, 2 * place, 2 * place + 1
+            opens[worker] += told.word.kind == "open"
+            worker += LIVES * max(0, opens[worker] - 1)
             if place < acked and told.reply is None:
                 yield Did(worker, operation, begun, ended, Fate.MAYBE)
             elif place < acked and told.error is not None:
@@ -225,10 +310,11 @@ class Story:
             return False
         if self.frequency == 0:
             return True
-        later = self.told[did.begun // 2 + 1 : acked]
+        place = did.begun // 2
+        later = self.told[place + 1 : acked]
         return any(
             it.word.kind in ("sync", "close")
-            and it.word.worker == did.worker
+            and it.word.worker == self.told[place].word.worker
             and it.error is None
             for it in later
         )
@@ -240,6 +326,21 @@ def _failed(did: Did, error: Json) -> Iterable[Did]:
         yield did
     elif not isinstance(did.operation, oracle.Begin) and error["definite"] is not True:
         yield replace(did, fate=Fate.MAYBE)
+
+
+def canonical(view: View, rules: Rules) -> View:
+    """Dead tasks in their order, or sorted where no order is claimed."""
+    if rules.list_order == "file":
+        return view
+    return View(tuple(sorted(view.dead, key=repr)), view.pending)
+
+
+def _names(found: list[str]) -> str:
+    return ", ".join(map(ascii, found))
+
+
+def _distance(a: View, b: View) -> int:
+    return len(set(a.dead) ^ set(b.dead)) + len(a.pending ^ b.pending)
 
 
 def agreeing(states: frozenset[State], seen: View) -> frozenset[State]:

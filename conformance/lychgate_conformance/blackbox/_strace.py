@@ -191,6 +191,7 @@ def _call(pid: int, name: str, text: str, entered: int, line: int, left: int | N
 
 
 _CLOSING = {"[": "]", "{": "}", "(": ")"}
+_MARK = re.compile(r'[][{}(),"]')
 
 
 def split_args(text: str) -> tuple[tuple[str, ...], int]:
@@ -201,13 +202,12 @@ def split_args(text: str) -> tuple[tuple[str, ...], int]:
     args: list[str] = []
     expected: list[str] = []
     start = position = 0
-    length = len(text)
-    while position < length:
-        char = text[position]
+    while (found := _MARK.search(text, position)) is not None:
+        position, char = found.start(), found[0]
         if char == '"':
             position = text.find('"', position + 1)
             if position < 0:
-                position = length
+                position = len(text)
         elif char in _CLOSING:
             expected.append(_CLOSING[char])
         elif expected and char == expected[-1]:
@@ -218,6 +218,8 @@ def split_args(text: str) -> tuple[tuple[str, ...], int]:
             args.append(text[start:position].strip())
             start = position + 1
         position += 1
+    else:
+        position = len(text)
     if last := text[start:position].strip():
         args.append(last)
     return tuple(args), position + 1

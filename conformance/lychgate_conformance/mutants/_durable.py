@@ -3,8 +3,10 @@
     {prefix}tasks   {prefix}dead   one line for each record: CRC, blank, JSON
     {prefix}lock    flock, held by every call
 
-A record is appended and fsynced; anything else rewrites the file beside it and renames. The suite
-must find nothing in it, and each mutant of `durable` overrides one of its seams.
+A record is appended and fsynced; anything else rewrites the file beside it and renames. After a
+change that failed the file is rewritten before the next one: what a failed fsync leaves in the
+cache proves nothing. The suite must find nothing in it, and each mutant of `durable` and `faults`
+overrides one of its seams.
 """
 
 from __future__ import annotations
@@ -43,6 +45,7 @@ class Durable:
             raise ValueError("a prefix is the start of a file name")
         self.directory = os.path.abspath(path)
         self.frequency = fsync_frequency
+        self.unsure: set[str] = set()
         self.make_directory()
         self.tasks, self.dead = (self.file(prefix + name) for name in ("tasks", "dead"))
         self.lock = self.file(prefix + "lock")
@@ -56,21 +59,34 @@ class Durable:
     # --- seams --------------------------------------------------------------------------------
 
     def make_directory(self) -> None:
-        """Every directory that is made is fsynced into its parent."""
-        missing = []
-        directory = self.directory
-        while not os.path.isdir(directory):
-            missing.append(directory)
-            directory = os.path.dirname(directory)
+        """Every directory that is made is fsynced into its parent, and so is the last one where
+        somebody else made it: they may have died, or failed, before that."""
+        missing = [self.directory]
+        while not os.path.isdir(parent := os.path.dirname(missing[-1])):
+            missing.append(parent)
         for directory in reversed(missing):
             os.makedirs(directory, mode=0o700, exist_ok=True)
             self.sync_directory(os.path.dirname(directory))
 
     def recover(self, file: str) -> None:
         """What an earlier process left: a file that is not there, or a rewrite that was cut off."""
-        if not os.path.exists(file):
-            os.close(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
-        self.sync_directory(self.directory)
+        if self.is_there(file):
+            self.sync_directory(self.directory)
+            return
+        os.close(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        try:
+            self.sync_directory(self.directory)
+        except OSError:
+            os.unlink(file)  # or the next one takes its name for durable
+            raise
+
+    def is_there(self, file: str) -> bool:
+        """OSError where that cannot be told: a file that cannot be looked at is not a new one."""
+        try:
+            os.stat(file)
+        except FileNotFoundError:
+            return False
+        return True
 
     def sync_directory(self, directory: str) -> None:
         fd = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
@@ -140,6 +156,16 @@ class Durable:
         finally:
             os.close(fd)
 
+    @contextmanager
+    def changing(self, file: str) -> Iterator[None]:
+        """The lock, and a file whose state is known: it is not, from a change to its good end."""
+        with self.locked():
+            if file in self.unsure:
+                self.replace(file, self.rows(file))
+            self.unsure.add(file)
+            yield
+            self.unsure.discard(file)
+
     # --- the facade ---------------------------------------------------------------------------
 
     def add_task(
@@ -147,7 +173,7 @@ class Durable:
     ) -> str:
         new = secrets.token_hex(12) if task_id is None else task_id
         row = {"id": new, "task": task, "publish_at": publish_at}
-        with self.locked():
+        with self.changing(self.tasks):
             rows = self.rows(self.tasks)
             if any(it["id"] == new for it in rows):
                 self.replace(self.tasks, [*(it for it in rows if it["id"] != new), row])
@@ -156,7 +182,7 @@ class Durable:
         return new
 
     def remove_task(self, task_id: str) -> None:
-        with self.locked():
+        with self.changing(self.tasks):
             self._keep(self.tasks, lambda row: row["id"] != task_id)
 
     def pending_tasks(self) -> list[tuple[str, object, float | None]]:
@@ -168,7 +194,7 @@ class Durable:
         self, task_id: str, context: object, exception: object, task_class: str, attempts: int
     ) -> None:
         record = Control.record(task_id, context, exception, task_class, attempts)
-        with self.locked():
+        with self.changing(self.dead):
             self.append(self.dead, {**record, "enqueued_at": None})
 
     def list_dead_tasks(self, limit: int | None = None, offset: int = 0) -> list[DeadRecord]:
@@ -183,7 +209,7 @@ class Durable:
 
     def remove_dead_tasks(self, task_ids: Iterable[str]) -> int:
         ids = frozenset(task_ids)
-        with self.locked():
+        with self.changing(self.dead):
             gone = self._keep(self.dead, lambda row: row["task_id"] not in ids)
         return len({row["task_id"] for row in gone})
 

@@ -267,7 +267,7 @@ class TrustsTheName(Durable):
     """Takes the name of a file that it finds for durable, whoever made it and died."""
 
     def recover(self, file: str) -> None:
-        if not os.path.exists(file):
+        if not self.is_there(file):
             super().recover(file)
 
     def append(self, file: str, row: Row) -> None:

@@ -1,0 +1,127 @@
+"""What is wrong with a run in which a fault happened, and how it is told.
+
+What is asked for, first to last:
+  * the adapter lives;
+  * an error of the system is not told as a task that cannot be stored, or an option that cannot be
+    meant: who believes that gives the task up;
+  * when the fault is over the store can be opened, and no lock is left taken;
+  * all answers together can be explained, where an error that says so means that nothing happened;
+  * so can what the next one finds; it works for them, where this adapter has refused to go on;
+  * so can what the host leaves when it crashes at any moment since the fault. A sync that failed
+    has lost what it was to make durable, until that is written anew.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from lychgate_conformance._after_crash import fits
+from lychgate_conformance._oracle import TooMany
+from lychgate_conformance._verdict import Inconclusive
+from lychgate_conformance._wire import Json
+from lychgate_conformance.blackbox._checker import Outcome
+from lychgate_conformance.blackbox._explain import explain, image_lines, problem
+from lychgate_conformance.blackbox._explore import Explorer, Failure
+from lychgate_conformance.blackbox._faulted import Faulted, Ground
+from lychgate_conformance.blackbox._images import Met
+from lychgate_conformance.blackbox._record import Recording
+from lychgate_conformance.blackbox._script import Story, Told
+from lychgate_conformance.lab._micro import Recorder
+
+_NOT_THE_TASK = frozenset(("refused", "bad_option", "unsupported", "Refused", "ConfigError"))
+_LOCKED = frozenset(("lock_timeout", "DeadTasksLockTimeout"))
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """A promise that a fault has broken."""
+
+    faulted: Faulted
+    problem: str
+    failure: Failure | None = None
+    """The image on which it shows, where it is one."""
+
+    def __str__(self) -> str:
+        told = self.faulted.told
+        lines = [f"{self.faulted.fault}: {self.problem}"]
+        if self.failure is not None and self.failure.host_crash:
+            return "\n".join([*lines, explain(self.failure)])
+        lines.append("history:")
+        for place, it in enumerate(told):
+            here = "   <- the fault" if place == self.faulted.struck else ""
+            lines.append(f"  {it.word}   {answer(it)}{here}")
+        image = self.faulted.image
+        lines += [f"image {image.digest()[:16]}:", *(f"  {it}" for it in image_lines(image))]
+        return "\n".join(lines)
+
+
+def answer(told: Told) -> str:
+    """What a word was answered."""
+    if told.reply is None:
+        return "died"
+    return "ok" if told.error is None else _said(told.error)
+
+
+def _said(error: Json) -> str:
+    definite = {True: "nothing happened", False: "it may have happened", None: "nobody knows"}
+    return f"raised {error['type']}: {error['text'][:120]} ({definite[error['definite']]})"
+
+
+def judge(explorer: Explorer, ground: Ground, found: Faulted) -> Broken | None:
+    """The first thing that is wrong; None when all is well."""
+    story = Story(found.told, explorer.target.claims, found.script.frequency, ground.states)
+    try:
+        if text := _live_problem(found, story):
+            return Broken(found, text)
+        if (failure := _left(explorer, found, story)) is not None:
+            return Broken(found, failure.outcome.error or problem(failure), failure)
+    except TooMany as error:
+        raise Inconclusive(f"{found.fault}: {error}") from error
+    if found.recorded is not None:
+        since = min(found.struck, len(found.recorded.story.told))
+        crashed = explorer.judge(
+            found.script, found.recorded, host_crash=True, boot=1, since=since
+        )
+        if crashed is not None:
+            return Broken(found, "and then the host crashes", crashed)
+    return None
+
+
+def _live_problem(found: Faulted, story: Story) -> str:
+    """What is wrong with the answers themselves."""
+    if found.last_words:
+        return f"the adapter died of it: {found.last_words}"
+    for place, it in enumerate(found.told):
+        if it.word.worker != 1 and (it.reply is None or it.error is not None):
+            return f"then another process could not go on: {it.word} {answer(it)}"
+        if it.error is None:
+            continue
+        if not _NOT_THE_TASK.isdisjoint(it.error["bases"]):
+            return f"a failure of the system is told as a fault of the task: {it.word} {answer(it)}"
+        if place >= found.over and not _LOCKED.isdisjoint(it.error["bases"]):
+            return f"a lock was left taken: {it.word} {answer(it)}"
+        if place == found.over and it.word.kind == "open":
+            return f"when it was over the store could not be opened: {answer(it)}"
+    violation = story.contradiction()
+    return f"its answers cannot be explained: {violation}" if violation is not None else ""
+
+
+def _left(explorer: Explorer, found: Faulted, story: Story) -> Failure | None:
+    """What is wrong with the files that are left, without a crash of the host."""
+    checker = explorer.checker(found.script.frequency, 0)
+    outcome = checker.outcome(found.image)
+    acked = len(found.told)
+    text = outcome.error
+    if not text:
+        allowed = frozenset(map(checker.canonical, story.views(acked, False)))
+        if fits(outcome.view, allowed, story.rules):
+            if any(it.error is not None for it in found.told[found.over :]):
+                text = checker.further(found.image, outcome.view)
+            if not text:
+                return None
+    met = Met(found.image, 0)
+    found_outcome = replace(outcome, error=text)
+    recording = Recording(Recorder())
+    return Failure(found.script, recording, story, met, acked, found_outcome, False)
+
+

@@ -1,0 +1,376 @@
+"""Runs with a fault: one adapter works through a script, and one thing goes wrong in it.
+
+Rules of this file
+  * One adapter serves many runs, each in a directory of its own: strace is attached for a run and
+    let go after it. A kill of an idle adapter leaves its files as they are, so their snapshot is
+    what it would leave.
+  * A fault counts only when the trace shows it on a file of the store. Otherwise the run is worth
+    nothing, whatever came of it.
+  * Any word may raise. When the fault is over, the store is opened again if it is not open, and
+    some more words are tried.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from lychgate_conformance._host import Hosts, KillableHost
+from lychgate_conformance._oracle import State
+from lychgate_conformance._verdict import BackendDied, Failed, Inconclusive, NotMeasured
+from lychgate_conformance.blackbox._attached import Attached, family
+from lychgate_conformance.blackbox._calls import RECORDED
+from lychgate_conformance.blackbox._checker import STORE, write_image
+from lychgate_conformance.blackbox._effects import NotUnderstood
+from lychgate_conformance.blackbox._errnos import FAILING
+from lychgate_conformance.blackbox._explore import Explorer, Recorded, request_of
+from lychgate_conformance.blackbox._faults import WRITES, Fault, Site, answers, path_in, sites
+from lychgate_conformance.blackbox._record import (
+    Recording,
+    Unexplained,
+    read_trace,
+    record,
+    snapshot,
+)
+from lychgate_conformance.blackbox._script import (
+    Script,
+    Story,
+    Told,
+    Word,
+    checked,
+    parse_words,
+    place_acks,
+)
+from lychgate_conformance.blackbox._strace import Call, Event, TraceError, bytes_of, vectors_of
+from lychgate_conformance.blackbox._traced import new_host
+from lychgate_conformance.lab._image import Image, image_of
+
+AFTER = parse_words("list pending dead:later task:later list pending")
+"""What is tried when the fault is over."""
+OTHER = parse_words("2/open 2/dead:other 2/list 2/close")
+"""What another process then does, while the first one idles."""
+
+_CALLS = tuple(dict.fromkeys((*RECORDED, *FAILING)))
+_IGNORING = ("sh", "-c", 'trap "" XFSZ; exec "$@"', "sh")
+"""A file at its limit raises a signal, where a full disk does not: it is ignored from the start."""
+_ATTEMPTS = 3
+_UNCLEAR = (NotUnderstood, TraceError, Unexplained)
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What a script finds: files, and what they mean."""
+
+    image: Image = field(default_factory=lambda: image_of({}))
+    states: frozenset[State] = frozenset((State(),))
+
+
+@dataclass(slots=True)
+class Faulted:
+    """One run in which a fault happened."""
+
+    fault: Fault
+    script: Script
+    told: list[Told]
+    """All words with their answers, those after the fault included."""
+    image: Image
+    """The files at the end."""
+    recorded: Recorded | None
+    """The recorded part; None where it is not wanted, or cannot be followed."""
+    struck: int
+    """The word in which the fault showed first."""
+    over: int
+    """The word before which the fault was over."""
+    last_words: str = ""
+    """Of an adapter that died."""
+
+
+class _Life:
+    """One store of one adapter: what was asked of it, and what it said."""
+
+    def __init__(self, explorer: Explorer, host: KillableHost, world: Path, script: Script) -> None:
+        self.host = host
+        self.world = world
+        self.script = script
+        self.told: list[Told] = []
+        self.opened = False
+        self.over = 0
+        self._explorer = explorer
+
+    @property
+    def dead(self) -> bool:
+        return bool(self.told) and self.told[-1].reply is None
+
+    def do(self, word: Word) -> None:
+        """Ask for a word; what needs an open store is left out when none is open."""
+        if not self.dead and (self.opened or word.kind == "open"):
+            self.ask(self.host, word)
+            if word.kind in ("open", "close"):
+                self.opened = word.kind == "open" and self.told[-1].error is None
+
+    def ask(self, host: KillableHost, word: Word) -> None:
+        """Ask any adapter for a word on this store."""
+        place, store = len(self.told), self.world / STORE
+        call, request = request_of(word, place, store, self.script.frequency)
+        limit_s = self._explorer.left()
+        try:
+            reply = host.ask(request, limit_s)
+        except BackendDied:
+            reply = None
+        except Inconclusive as error:
+            raise Inconclusive(f"{word}: {error}") from error
+        self.told.append(Told(word, call, reply))
+
+    def struck_at(self, struck: int | None, fault: Fault) -> None:
+        """Note which opens a fault has struck: what they could not read they leave to the next."""
+        for place, told in enumerate(self.told):
+            if told.word.kind == "open" and struck is not None:
+                if place == struck or (fault.stays and struck < place < self.over):
+                    self.told[place] = replace(told, alone=False)
+
+    def go_on(self) -> None:
+        """The fault is over."""
+        self.over = len(self.told)
+        if not self.opened:
+            self.do(Word(1, "open"))
+        for word in AFTER:
+            self.do(word)
+
+
+class Faulter:
+    """Makes calls of one target's adapters fail."""
+
+    def __init__(
+        self,
+        explorer: Explorer,
+        pool: Hosts | None,
+        ground: Ground | None = None,
+        *,
+        records: bool = False,
+        other: bool = False,
+    ) -> None:
+        """`pool` gives out processes of a backend in Python; None for an adapter's command.
+
+        `records`: each run is recorded, for crashes of the host. `other`: another process goes
+        on when the fault is over."""
+        self.explorer = explorer
+        self.ground = ground or Ground()
+        self._pool = pool
+        self._records = records
+        self._goes_on = other
+        self.happened = 0
+        self.missed: list[str] = []
+        self._host: KillableHost | None = None
+        self._other: KillableHost | None = None
+
+    def end(self) -> None:
+        """Nothing that was started is left."""
+        self._end_host()
+        if self._other is not None:
+            self._other.end()
+            self._other = None
+
+    def _end_host(self) -> None:
+        if self._host is not None:
+            self._host.end()
+            self._host = None
+
+    def study(self, script: Script) -> tuple[list[Site], Recording]:
+        """A run without a fault: its sites, and the recording that they come from."""
+        life, attached = self._begin(script, "")
+        try:
+            for word in script.words:
+                life.do(word)
+        finally:
+            attached.let_go()
+        told = [checked(it.word, it.call, it.reply) for it in life.told]
+        events = _settled(read_trace(attached.output), life.host.output)
+        verbs = [it.kind for it in script.words]
+        found = sites(events, str(life.world), life.host.output, verbs)
+        try:
+            recording = self._record(events, life, told).recording
+        except _UNCLEAR as error:
+            raise NotMeasured(f"the recording cannot be followed: {error}") from error
+        self._close(life)
+        if not found:
+            raise NotMeasured("no call of the adapter is about a file below the store's directory")
+        return found, recording
+
+    def run(self, script: Script, fault: Fault) -> Faulted | None:
+        """A run with a fault. None when it did not happen.
+
+        A few attempts are made: whether strace counts the call in which it finds the adapter is
+        a matter of chance.
+        """
+        for _ in range(_ATTEMPTS):
+            if (found := self._run(script, fault)) is not None:
+                self.happened += 1
+                return found
+        self.missed.append(fault.text)
+        return None
+
+    def _run(self, script: Script, fault: Fault) -> Faulted | None:
+        life, attached = self._begin(script, fault.inject)
+        try:
+            self._suffer(life, fault)
+            if not fault.outlives_trace:
+                life.go_on()
+            attached.let_go()
+            events = _settled(read_trace(attached.output), life.host.output)
+            struck = _struck(events, fault, life)
+            life.struck_at(struck, fault)
+            recorded = self._recorded(events, life)
+            if fault.outlives_trace:
+                life.go_on()
+        finally:
+            attached.let_go()
+        found = None
+        if struck is None:
+            self._end_host()  # whatever was hit instead may have done it harm
+        else:
+            words = ""
+            if life.dead:
+                words = life.host.errors()[-300:] or "its standard error is empty"
+            elif self._goes_on:
+                self._watch(life)
+            image, over = snapshot(life.world), life.over
+            told = list(life.told)
+            found = Faulted(fault, script, told, image, recorded, struck, over, words)
+            self._close(life)
+        return found
+
+    # --- parts of a run -----------------------------------------------------------------------
+
+    def _begin(self, script: Script, inject: str) -> tuple[_Life, Attached]:
+        """A directory, an adapter that has done the script before, and strace on it."""
+        if self._host is None:
+            self._host = self._new_host()
+            before = _Life(self.explorer, self._host, self._world(), script)
+            for word in script.words:
+                before.do(word)
+            if before.dead:
+                raise Failed(f"the adapter died where nothing had failed: {self._host.errors()}")
+            if self._can_close(script):
+                before.do(Word(1, "close"))
+        life = _Life(self.explorer, self._host, self._world(), script)
+        output = life.world.with_suffix(".trace")
+        return life, Attached(life.host.pid, output, _CALLS, (inject,) if inject else ())
+
+    def _new_host(self) -> KillableHost:
+        """A process that ignores the signal of a file at its limit, as every Python does."""
+        if self._pool is not None:
+            return self._pool.take()
+        return new_host(self.explorer.target, _IGNORING)
+
+    def _world(self) -> Path:
+        world = self.explorer.world()
+        world.rmdir()
+        write_image(self.ground.image, world)
+        return world
+
+    def _suffer(self, life: _Life, fault: Fault) -> None:
+        """The script with its fault; when this returns no limit is left."""
+        pids = family(life.host.pid)
+        for place, word in enumerate(life.script.words):
+            if fault.limit is not None and place == fault.word:
+                for pid in pids:
+                    _set_limit(pid, fault.limit.resource, fault.limit.value)
+            life.do(word)
+            if life.dead:
+                return
+            if fault.limit is not None and place == fault.word and not fault.stays:
+                for pid in pids:
+                    _set_limit(pid, fault.limit.resource)
+            if word.kind == "open" and not life.opened and not fault.stays:
+                life.do(word)
+        if fault.limit is not None:
+            for pid in pids:
+                _set_limit(pid, fault.limit.resource)
+
+    def _watch(self, life: _Life) -> None:
+        """Another process works on the same store."""
+        if self._other is None:
+            self._other = self._new_host()
+        can_close = self._can_close(life.script)
+        for word in OTHER:
+            if word.kind != "close" or can_close:
+                life.ask(self._other, word)
+        if not can_close or any(it.reply is None for it in life.told):
+            self._other.end()
+            self._other = None
+
+    def _recorded(self, events: Sequence[Event], life: _Life) -> Recorded | None:
+        if life.dead or not self._records:
+            return None
+        try:
+            return self._record(events, life, life.told)
+        except _UNCLEAR:
+            return None
+
+    def _record(self, events: Sequence[Event], life: _Life, told: Sequence[Told]) -> Recorded:
+        known = [it for it in events if not isinstance(it, Call) or it.name in RECORDED]
+        image, stdout = self.ground.image, life.host.output
+        recording = record(known, life.world, image, [stdout], os.getcwd())
+        lines = [(it.adapter, it.at) for it in recording.spoken]
+        claims = self.explorer.target.claims
+        placed = place_acks(lines, told, [1])
+        story = Story(placed, claims, life.script.frequency, self.ground.states)
+        return Recorded(recording, story, known)
+
+    def _close(self, life: _Life) -> None:
+        """Close the store; an adapter that cannot is not used again."""
+        if life.opened and not life.dead and self._can_close(life.script):
+            life.do(Word(1, "close"))
+        if life.dead or life.opened or life.told[-1].error is not None:
+            self._end_host()
+
+    def _can_close(self, script: Script) -> bool:
+        return self.explorer.checker(script.frequency, 0).offers("close")
+
+
+def _set_limit(pid: int, which: int, soft: int | None = None) -> None:
+    """Lower a limit of a process, or raise it again as far as it goes."""
+    try:
+        _, hard = resource.prlimit(pid, which)
+        resource.prlimit(pid, which, (hard if soft is None else soft, hard))
+    except ProcessLookupError:  # it has died of it
+        return
+    except PermissionError as error:
+        raise NotMeasured(f"limits of another process cannot be set here: {error}") from error
+
+
+def _settled(events: list[Event], stdout: str) -> list[Event]:
+    """The events, where an answer that has been read counts as written: strace may have been let
+    go before it could say so."""
+    for event in events:
+        if isinstance(event, Call) and event.result is None and answers(event, stdout):
+            data = vectors_of(event.args[1]) if event.name == "writev" else bytes_of(event.args[1])
+            event.result = len(data)
+    return events
+
+
+def _struck(events: Sequence[Event], fault: Fault, life: _Life) -> int | None:
+    """The word in which a fault showed first on a file of the store; None when it did not."""
+    word = 0
+    for event in events:
+        if not isinstance(event, Call):
+            continue
+        if answers(event, life.host.output):
+            word += 1
+        elif path_in(event, str(life.world)) is not None:
+            failed = event.error in fault.errors and event.injected == bool(fault.inject)
+            short = fault.short and event.name in WRITES and _is_short(event)
+            if failed or short:
+                return word
+    return None
+
+
+def _is_short(call: Call) -> bool:
+    """Whether a write wrote a part of what it was given."""
+    if not call.result:
+        return False
+    given = call.args[2] if call.name in ("write", "pwrite64") else ""
+    return call.worked and given.isdigit() and call.result < int(given)

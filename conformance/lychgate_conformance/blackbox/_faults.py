@@ -1,0 +1,227 @@
+"""Faults: where calls of a script can be made to fail, how, and which are tried first.
+
+Rules of this file
+  * Sites come from a run without a fault: every call on a file of the store, whether it worked or
+    not, with its number among those of its name (strace counts per name and thread).
+  * A call is failed by strace. A short write has to write in earnest, which an injected count does
+    not: it is had by the limit on the size of files (RLIMIT_FSIZE, with SIGXFSZ ignored), that any
+    user may lower and raise for a process of theirs: the write ends at the limit, the next one gets
+    EFBIG as it would get ENOSPC from a full disk. A limit reaches regular files only, so answers
+    still come; it also is how everything that writes fails from one moment on.
+  * The same for descriptors: RLIMIT_NOFILE lets every open fail with EMFILE.
+  * The order is one of a seed: first of every kind of site its first error, then the rest.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import resource
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from lychgate_conformance.blackbox._errnos import STAYING, errnos_of
+from lychgate_conformance.blackbox._processes import MAKERS
+from lychgate_conformance.blackbox._record import Recording
+from lychgate_conformance.blackbox._strace import (
+    Call,
+    Event,
+    TraceError,
+    bytes_of,
+    descriptor_of,
+    path_of,
+    vectors_of,
+)
+from lychgate_conformance.lab._micro import SizeSet
+
+DESCRIPTORS = 3
+"""The limit under which every open fails; waiting for three descriptors still works."""
+
+_SYNCS = ("fsync", "fdatasync", "syncfs")
+WRITES = ("write", "writev", "pwrite64", "pwritev", "pwritev2")
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """One call on a file of the store, in a run without a fault."""
+
+    call: Call
+    when: int
+    """Its number among its thread's calls of this name."""
+    word: int
+    role: str
+    """The name of its file, without numbers."""
+    verb: str
+    """What the word is."""
+
+    @property
+    def kind(self) -> tuple[str, ...]:
+        """Equal for calls that do the same to the same file for the same purpose."""
+        return self.verb, self.call.name, self.role
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """A limit of the system: which resource, and how much of it."""
+
+    resource: int
+    value: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What goes wrong in one run."""
+
+    text: str
+    kind: tuple[str, ...]
+    """Equal for faults that do the same to the same file."""
+    word: int
+    rank: int = 0
+    """How far down it stands among the faults of its site."""
+    inject: str = ""
+    limit: Limit | None = None
+    stays: bool = False
+    """Whether it stays until the script is done; else it is over with its call (its word)."""
+    errors: tuple[str, ...] = ()
+    """The errors by which it shows."""
+    syncs: bool = False
+    """Whether it is a sync that fails."""
+    short: bool = False
+    """Whether it shows by a write that wrote a part."""
+
+    @property
+    def outlives_trace(self) -> bool:
+        """Whether it is over only when strace lets go."""
+        return self.stays and bool(self.inject)
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def sites(events: Sequence[Event], world: str, stdout: str, verbs: Sequence[str]) -> list[Site]:
+    """Every call about a file of the world that has a row in the table, in order."""
+    counts: Counter[tuple[int, str]] = Counter()
+    found = []
+    word = 0
+    for event in events:
+        if not isinstance(event, Call) or event.name in MAKERS or word == len(verbs):
+            continue
+        counts[event.pid, event.name] += 1
+        if answers(event, stdout):
+            word += 1
+        elif (path := path_in(event, world)) is not None and errnos_of(event):
+            when = counts[event.pid, event.name]
+            found.append(Site(event, when, word, _role(path), verbs[word]))
+    return found
+
+
+def answers(call: Call, stdout: str) -> bool:
+    """Whether a call ends a line of the adapter's output."""
+    if call.name not in ("write", "writev") or descriptor_of(call.args[0]).path != stdout:
+        return False
+    data = vectors_of(call.args[1]) if call.name == "writev" else bytes_of(call.args[1])
+    return data.endswith(b"\n")
+
+
+def path_in(call: Call, world: str) -> str | None:
+    """The first path of a call that lies in the world, relative to it; None when none does."""
+    for arg in (*call.args, call.answer):
+        try:
+            path = path_of(arg) if arg.startswith('"') else descriptor_of(arg).path
+        except TraceError:
+            continue
+        if path == world or path.startswith(f"{world}/"):
+            return path[len(world) + 1 :]
+    return None
+
+
+def _role(path: str) -> str:
+    """A name without what changes from run to run."""
+    return re.sub(r"[0-9a-f]*\d[0-9a-f]*", "*", path.rpartition("/")[2])
+
+
+# --- plans --------------------------------------------------------------------------------------
+
+
+def failing(found: Iterable[Site], stays: bool = False) -> Iterator[Fault]:
+    """Each call with each error that it can have: once, or from then on."""
+    for site in found:
+        name = site.call.name
+        if stays and name not in STAYING:
+            continue
+        for rank, errno in enumerate(errnos_of(site.call)):
+            if stays and errno.passing:
+                continue
+            when = f"{site.when}+" if stays else f"{site.when}"
+            how = f"{name} {site.when}" + (" and every later one" if stays else "")
+            yield Fault(
+                f"{how} ({site.role or 'the directory'}) fails with {errno.name}: {errno.reason}",
+                (*site.kind, errno.name),
+                site.word,
+                rank,
+                inject=f"{name}:error={errno.name}:when={when}",
+                stays=stays,
+                errors=(errno.name,),
+                syncs=name in _SYNCS,
+            )
+
+
+def short_writes(found: Iterable[Site], recording: Recording) -> Iterator[Fault]:
+    """Each write that makes a file longer, cut: in its middle, before its end, at its beginning."""
+    grown = {step.call.line: _end_of(recording.disk.log[step.begin : step.end])
+             for step in recording.steps}  # fmt: skip
+    for site in found:
+        end = grown.get(site.call.line)
+        if site.call.name not in WRITES or end is None or not site.call.result:
+            continue
+        size = site.call.result
+        cuts = dict.fromkeys((size // 2, size - 1, 9))
+        for rank, cut in enumerate(it for it in cuts if 0 < it < size):
+            yield Fault(
+                f"{site.call.name} {site.when} ({site.role}) writes {cut} of {size} bytes, the next"
+                " one none",
+                (*site.kind, "short"),
+                site.word,
+                rank,
+                limit=Limit(resource.RLIMIT_FSIZE, end - size + cut),
+                short=True,
+            )
+
+
+def _end_of(ops: Sequence[object]) -> int | None:
+    """The size that a write gave to its file; None when the file did not grow."""
+    sizes = [op.size for op in ops if isinstance(op, SizeSet)]
+    return sizes[-1] if sizes else None
+
+
+def full(words: Iterable[int]) -> Iterator[Fault]:
+    """From one word on nothing can be written, or nothing can be opened."""
+    for word in words:
+        yield Fault(
+            f"from word {word + 1} on no file can grow: the disk is full",
+            ("full",),
+            word,
+            limit=Limit(resource.RLIMIT_FSIZE, 0),
+            stays=True,
+            errors=("EFBIG",),
+        )
+        yield Fault(
+            f"from word {word + 1} on no file can be opened: there are too many",
+            ("descriptors",),
+            word,
+            limit=Limit(resource.RLIMIT_NOFILE, DESCRIPTORS),
+            stays=True,
+            errors=("EMFILE",),
+        )
+
+
+def ordered(faults: Iterable[Fault], seed: int) -> list[Fault]:
+    """First the first error at the first site of every kind, then the second ones, and so on."""
+    chance = random.Random(seed)
+    seen: Counter[tuple[str, ...]] = Counter()
+    ranked = []
+    for fault in faults:
+        ranked.append((fault.rank + seen[fault.kind], chance.random(), fault))
+        seen[fault.kind] += 1
+    return [it[2] for it in sorted(ranked, key=lambda it: it[:2])]

@@ -1,0 +1,86 @@
+"""What the cases of level 4 have in common: study a script, make its calls fail, judge each run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+
+from lychgate_conformance._stage import Stage
+from lychgate_conformance._verdict import Failed, NotClaimed, NotMeasured
+from lychgate_conformance.blackbox._explore import Explorer
+from lychgate_conformance.blackbox._fault_verdict import judge
+from lychgate_conformance.blackbox._faulted import Faulter, Ground
+from lychgate_conformance.blackbox._faults import Fault, Site, ordered
+from lychgate_conformance.blackbox._images import Bounds
+from lychgate_conformance.blackbox._record import Recording
+from lychgate_conformance.blackbox._script import Script
+from lychgate_conformance.blackbox._traced import need_strace
+from lychgate_conformance.lab._image import cached_image
+
+FAULTS_MAX = 32
+"""Faults of one case that a verdict needs, where there are so many. With a budget all are tried."""
+BOUNDS = Bounds(
+    images_max=60, family_max=16, torn_max=6, complete_max=200, sample=6, further_max=1
+)
+"""Images of the host's crashes after one fault."""
+
+_EARLIER = 9
+Choose = Callable[[Sequence[Site], Recording], Iterable[Fault]]
+
+
+def faults(
+    stage: Stage, text: str, choose: Choose, frequency: float = 0.0, before: str = "",
+    host_crash: bool = False, other: bool = False,
+) -> None:  # fmt: skip
+    """Try the faults of a script, the most telling ones first; Failed by the first that breaks
+    a promise. `before` is done by an earlier process, without a fault; `other`: another one goes
+    on after the fault."""
+    need_strace()
+    explorer = Explorer(stage.target, stage.root, BOUNDS, stage.clock.left)
+    faulter = None
+    try:
+        ground = _ground(explorer, Script.of(before, frequency)) if before else Ground()
+        pool = stage.pool if stage.target.command is None else None
+        faulter = Faulter(explorer, pool, ground, records=host_crash, other=other)
+        script = _offered(explorer, Script.of(text, frequency))
+        sites, recording = faulter.study(script)
+        plan = ordered(choose(sites, recording), stage.rng.randrange(1 << 30))
+        chosen = plan[: FAULTS_MAX // 2 if host_crash else FAULTS_MAX]
+        for fault in chosen:
+            found = faulter.run(script, fault)
+            if found is not None:
+                broken = judge(explorer, ground, found)
+                if broken is not None:
+                    raise Failed(str(broken))
+        stage.notes.append(_tally(faulter, len(chosen), len(plan)))
+        if not faulter.happened:
+            raise NotMeasured(f"no fault happened: {'; '.join(faulter.missed[:3])}")
+    finally:
+        if faulter is not None:
+            faulter.end()
+        explorer.end()
+
+
+def _tally(faulter: Faulter, tried: int, planned: int) -> str:
+    """How much was tried."""
+    text = f"{faulter.happened} faults happened of {planned}"
+    if faulter.missed:
+        text += f", {len(faulter.missed)} did not: {'; '.join(faulter.missed[:2])}"
+    return text if tried == planned else f"{text}; PARTIAL: {tried} were tried"
+
+
+def _ground(explorer: Explorer, script: Script) -> Ground:
+    """What a process leaves that has done a script; to the oracle it is another worker."""
+    words = tuple(replace(it, worker=_EARLIER) for it in script.words)
+    recorded = explorer.run(replace(script, words=words))
+    states = recorded.story.states(len(recorded.story.told), False)
+    return Ground(cached_image(recorded.recording.disk), states)
+
+
+def _offered(explorer: Explorer, script: Script) -> Script:
+    """The script without what the backend does not have."""
+    checker = explorer.checker(script.frequency, 0)
+    words = tuple(it for it in script.words if it.kind != "close" or checker.offers("close"))
+    if any(it.kind == "sync" for it in words) and not checker.offers("sync"):
+        raise NotClaimed("the backend has no sync()")
+    return replace(script, words=words)
