@@ -32,8 +32,10 @@
 (* batch; "oldest first" is a matter of the query, tested), payloads other *)
 (* than readable or not, removal of dead tasks and their retry (Queue has  *)
 (* them; each is one call on this store), fibers (tokens belong to the     *)
-(* process, and its queue takes an id in hand once), the pause of claims   *)
-(* after a failed heartbeat (the claim itself looks at the row).           *)
+(* process, and its queue takes an id in hand once; a run that goes on     *)
+(* over Rejoin and a new claim of its task counts as the run of that       *)
+(* claim), the pause of claims after a failed heartbeat (the claim itself  *)
+(* looks at the row).                                                      *)
 (***************************************************************************)
 EXTENDS Naturals, FiniteSets
 

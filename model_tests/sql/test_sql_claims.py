@@ -70,14 +70,43 @@ def test_swept_and_not_claimed_yet(make: MakeSql, url: str, end: str) -> None:
     assert rows(url) == {task_id: (None, 1)}
 
 
-def test_a_worker_may_claim_its_own_task_again(make: MakeSql, url: str) -> None:
-    """Q6: taken for dead, registered anew, and quicker than the others."""
+@pytest.mark.parametrize("end", ENDS)
+def test_a_worker_may_claim_its_own_task_again(make: MakeSql, url: str, end: str) -> None:
+    """Q6, Q10: taken for dead in a run, registered anew, and quicker than the others: the run goes
+    on under the new claim, is not begun a second time, and its end counts."""
     slow, quick = make(), make()
     task_id = slow.add_task("task")
     make_stale(url, slow)
     sweep(quick)
     sweep(slow)
-    assert [it[0] for it in slow.pending_tasks()] == [task_id]
+    assert slow.pending_tasks() == [] and slow.stats()["claimed"] == 1
+    ENDS[end](slow, task_id)
+    assert len(slow.list_dead_tasks()) == (end == "bury")
+    assert rows(url) == ({task_id: (None, 0)} if end == "retry" else {})
+    assert len(quick.pending_tasks()) == (end == "retry")
+
+
+def test_a_claim_waits_for_ends(make: MakeSql, url: str) -> None:
+    """Q6, Q10: a worker claims a task anew while a run of it ends with the token of before. Neither
+    does the end take the new claim with it, nor is the task given out that has ended."""
+    slow, quick = make(), make()
+    task_id = slow.add_task("task")
+    make_stale(url, slow)
+    sweep(quick)
+    sweep(slow)
+    claimed: list[object] = []
+    claim = threading.Thread(target=lambda: claimed.extend(slow.pending_tasks()))
+
+    def ends(db: object, token: object) -> bool:
+        claim.start()
+        claim.join(0.2)
+        assert claim.is_alive(), "it waits"
+        return False
+
+    with pytest.raises(ClaimLost):
+        slow._worker.end(task_id, "finish", ends)
+    claim.join()
+    assert [it[0] for it in claimed] == [task_id]  # type: ignore[index]  # a list of tuples
     slow.remove_task(task_id)
     assert rows(url) == {}
 

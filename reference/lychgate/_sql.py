@@ -37,7 +37,7 @@ from lychgate._sql_pool import Pool
 from lychgate._sql_records import dead_row, dead_task, encoded, shown, stored_id
 from lychgate._sql_schema import check, version_of
 from lychgate._sql_split import SplitStatements
-from lychgate._sql_store import Statements
+from lychgate._sql_store import Statements, Token
 from lychgate._sql_worker import Worker
 from lychgate._stats import Stats
 
@@ -119,13 +119,11 @@ class Sql:
         task_id = self._ids.next() if task_id is None else task_id
         key = stored_id(task_id)
         codec, data = encoded(self._codec, task)
-        held = worker.held(key)
-        if held is not None:
-            token = held.token
-            worker.end(
-                key, held, "retry", lambda db: self._db.retry(db, key, token, data, codec, due)
-            )
-        elif not worker.add(key, codec, data, due):
+
+        def retry(db: Connection, token: Token) -> bool:
+            return self._db.retry(db, key, token, data, codec, due)
+
+        if not (worker.end(key, "retry", retry) or worker.add(key, codec, data, due)):
             raise worker.lost(key)
         return task_id
 
@@ -133,10 +131,7 @@ class Sql:
         """Forget a task. An unknown id is no error; ClaimLost when another worker has it."""
         worker = self._mine()
         key = stored_id(task_id)
-        held = worker.held(key)
-        if held is not None:
-            token = held.token
-            worker.end(key, held, "finish", lambda db: self._db.finish(db, key, token))
+        if worker.end(key, "finish", lambda db, token: self._db.finish(db, key, token)):
             return
 
         def discard(db: Connection) -> bool:
@@ -169,11 +164,10 @@ class Sql:
         worker = self._mine()
         key = stored_id(task_id)
         row = dead_row(self._codec, key, context, exception, task_class, attempts)
-        held = worker.held(key)
-        if held is not None:
-            token = held.token
-            worker.end(key, held, "bury", lambda db: self._db.bury(db, row, token))
-        elif not self._pool.transact("add_dead_task", lambda db: self._db.bury(db, row, None)):
+        is_buried = worker.end(key, "bury", lambda db, token: self._db.bury(db, row, token))
+        if not is_buried and not self._pool.transact(
+            "add_dead_task", lambda db: self._db.bury(db, row, None)
+        ):
             raise worker.lost(key)
         if self._sweeps is not None:
             try:

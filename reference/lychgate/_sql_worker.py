@@ -8,13 +8,17 @@ Rules of this file
     that finds nothing is no lost claim.
   * Claims, heartbeats and reconciling come one at a time. An id is held before its row is inserted,
     so that reconciling in another thread never gives it back.
+  * No claim goes on while a task is being ended: what a claim finds in hand is in hand. Taken for
+    dead while it runs a task, a worker may claim that very task anew; then the run that goes on is
+    the run of the new claim, and the caller, who has the task, is not given it once more.
   * The database's clock decides. The caller's only says when the next heartbeat is sent.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -63,6 +67,9 @@ class Worker:
         self.name = ""
         self.turn = threading.RLock()  # claims, heartbeats, reconciling
         self._guard = threading.Lock()  # of `_held`
+        self._calm = threading.Condition()  # of the next two
+        self._ends = 0  # ends that are under way
+        self._claiming = False
         self._held: dict[str, Held] = {}
         self._unsure = False  # the database may say that tasks are ours of which we do not know
         self._beaten_at = 0.0
@@ -139,10 +146,6 @@ class Worker:
 
     # --- tasks in hand ------------------------------------------------------------------------
 
-    def held(self, key: str) -> Held | None:
-        """What this worker has of a task, as far as it knows."""
-        return self._held.get(key)
-
     def _has(self, key: str, token: Token) -> bool:
         """Whether it knows of this claim; a token of an earlier one is worth nothing."""
         held = self._held.get(key)
@@ -191,9 +194,37 @@ class Worker:
             if count is not None:
                 self._hold(key, Token(name, count))
 
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Wait for the ends that are under way, and keep further ones waiting."""
+        with self._calm:
+            self._calm.wait_for(lambda: not self._claiming)
+            self._claiming = True
+        try:
+            with self._calm:
+                self._calm.wait_for(lambda: not self._ends)
+            yield
+        finally:
+            with self._calm:
+                self._claiming = False
+                self._calm.notify_all()
+
+    @contextmanager
+    def _ending(self) -> Iterator[None]:
+        """Wait for a claim that is under way; no other begins meanwhile."""
+        with self._calm:
+            self._calm.wait_for(lambda: not self._claiming)
+            self._ends += 1
+        try:
+            yield
+        finally:
+            with self._calm:
+                self._ends -= 1
+                self._calm.notify_all()
+
     def claim(self, codec: Codec) -> list[TaskRow]:
         """A batch of due tasks that are this worker's from now on (Q5)."""
-        with self.turn:
+        with self._alone(), self.turn:
             self.keep_alive(self._facts.now())
             name = self.name
             suspects = int(not self._has_suspect(name))
@@ -211,11 +242,15 @@ class Worker:
             except BaseException as error:
                 self._note(error)
                 raise
-            for row in rows:
-                self._hold(row.key, Token(name, row.count))
             self._stats.count("claimed", len(rows))
             self._stats.count("killers_buried", len(worn))
-            return rows
+            return [row for row in rows if not self._had(row, name)]
+
+    def _had(self, row: TaskRow, name: str) -> bool:
+        """Hold a claimed task; whether the caller has it in hand, and will end it."""
+        before = self._held.get(row.key)
+        self._hold(row.key, Token(name, row.count))
+        return before is not None and not (before.left or before.unsure)
 
     def _has_suspect(self, name: str) -> bool:
         with self._guard:
@@ -227,32 +262,42 @@ class Worker:
         if not getattr(error, "definite", False):
             self._unsure = True
 
-    def end(self, key: str, held: Held, step: str, work: Callable[[Connection], bool]) -> None:
-        """Finish, retry or bury a held task. Raises ClaimLost when it is ours no more (Q6)."""
+    def end(self, key: str, step: str, work: Callable[[Connection, Token], bool]) -> bool:
+        """Finish, retry or bury a task that is in hand; False when it is not.
 
+        Raises ClaimLost when it is ours no more (Q6).
+        """
+        with self._ending():
+            held = self._held.get(key)
+            if held is None:
+                return False
+            outcome = self._fenced(key, held, step, work)
+            self._drop(key)
+        if outcome == "done" or (outcome == "gone" and held.unsure):
+            return True  # if it is gone, the end whose answer was lost was ours
+        raise self.lost(key)
+
+    def _fenced(
+        self, key: str, held: Held, step: str, work: Callable[[Connection, Token], bool]
+    ) -> str:
         def fenced(db: Connection) -> str:
-            if work(db):
+            if work(db, held.token):
                 return "done"
             return "taken" if self._db.exists(db, key) else "gone"
 
         try:
-            outcome = self._pool.transact(step, fenced)
+            return self._pool.transact(step, fenced)
         except SqlError as error:
             held.unsure = held.unsure or not error.definite
             if step == "bury":
                 held.left = self._unsure = True
             raise
-        self._drop(key)
-        if outcome == "done" or (outcome == "gone" and held.unsure):
-            return  # if it is gone, the end whose answer was lost was ours
-        raise self.lost(key)
 
     def bury_unreadable(self, row: TaskRow) -> None:
         """Q7: raw bytes and reason. The rest of the batch goes on, whatever happens here."""
-        held = Held(Token(self.name, row.count))
         dead = unreadable(row)
         try:
-            self.end(row.key, held, "bury", lambda db: self._db.bury(db, dead, held.token))
+            self.end(row.key, "bury", lambda db, token: self._db.bury(db, dead, token))
             self._stats.count("unreadable_buried")
         except (ClaimLost, SqlError, SchemaError):
             self._drop(row.key)

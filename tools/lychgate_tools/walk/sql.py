@@ -272,7 +272,7 @@ class SqlWorld:
         w = self._who(source, target, "want")
         (i,) = changed(self._value(source, "want")[w], self._value(target, "want")[w])
         how = self._value(source, "want")[w][i]
-        held = self._workers[w]._worker.held(str(i))
+        held = self._workers[w]._worker._held.get(str(i))
         is_there = i in self._value(source, "here")
         try:
             self._end(w, i, how, source)()
