@@ -123,7 +123,7 @@ StateOf(rs, s) ==
   IF LastAbout(rs, s) = {} THEN "-" ELSE Meaning[rs[CHOOSE k \in LastAbout(rs, s) : TRUE]][2]
 
 \* An event is about an item that is there, and an item comes once.
-Sane(rs) ==
+Sound(rs) ==
   \A k \in 1..Len(rs) :
     IsItem[rs[k]] <=> StateOf(SubSeq(rs, 1, k - 1), Meaning[rs[k]][1]) = "-"
 
@@ -146,7 +146,7 @@ LogView(f, m) ==
          \/ k > 0 /\ Later(cs[k])
          \/ Len(rs) < m[2]
          \/ \E j \in 1..Len(rs) : rs[j] \notin LogRecords
-         \/ ~Sane(rs)
+         \/ ~Sound(rs)
       THEN Nothing("corrupt")
       ELSE [kind |-> "ok", gen |-> m[1], segs |-> k, last |-> IF k = 0 THEN 0 ELSE Good(cs[k]),
             st |-> [s \in Seqs |-> StateOf(rs, s)],
@@ -160,7 +160,7 @@ ManifestOf(f) ==
       THEN {Manifest[RecordOf[c[2]]]} ELSE {}
 
 \* What an open would make of the directory.  No segment exists before the marker is durable.
-View(f) ==
+Found(f) ==
   IF f.dir["format"] = 0 THEN Nothing(IF Present(f) = {} THEN "fresh" ELSE "corrupt")
   ELSE IF Content(f, "format") # Line("F") \/ ManifestOf(f) = {} THEN Nothing("corrupt")
   ELSE LogView(f, CHOOSE m \in ManifestOf(f) : TRUE)
@@ -251,7 +251,7 @@ NewNumber(m) == [m EXCEPT !.new = 1 + Top({m.gen} \cup {p[1] : p \in Present(fs)
 Confirming(m) == [m EXCEPT !.why = "confirm", !.new = m.gen,
                            !.man = RecordOf[Content(fs, "manifest")[2]]]
 ReadSegment ==
-  LET v == View(fs)
+  LET v == Found(fs)
       m == Load(v, me)
       confirms == ~me.trusted /\ Inactive(fs, v.gen) # {}
   IN  /\ pc = "ReadSegment"
@@ -276,12 +276,14 @@ TruncateSegment ==
 (* end must be durable before new bytes are written, or three generations  *)
 (* could be on the disk at once (L12).                                     *)
 (***************************************************************************)
-Compacts == pc = "idle" /\ Spend("compactions")
+Compacts(out) ==
+  /\ pc = "idle" /\ left.compactions > 0 /\ (out = "ok" \/ left.fails > 0)
+  /\ left' = [left EXCEPT !.compactions = @ - 1, !.fails = IF out = "ok" THEN @ ELSE @ - 1]
 Compacting == [NewNumber(me) EXCEPT !.why = "compact"]
 
 UnlinkSegment(out) ==
   /\ \/ pc \in {"clean", "retire.UnlinkSegment"} /\ UNCHANGED me /\ Outcome(out)
-     \/ Compacts /\ out = "ok" /\ me' = Compacting
+     \/ Compacts(out) /\ me' = IF out = "ok" THEN Compacting ELSE me
   /\ Inactive(fs, me.gen) # {}
   /\ LET p == FirstOf(Inactive(fs, me.gen))
          f == FsUnlink(fs, SegName(p[1], p[2]))
@@ -330,12 +332,14 @@ CreateMeta(out) ==
      ELSE UNCHANGED fs /\ Poison
   /\ Outcome(out) /\ UNCHANGED <<mark, History>>
 
+MetaRecord ==
+  IF Making = "format" THEN "F" ELSE IF me.why = "confirm" THEN me.man
+  ELSE ManRec(me.new, Len(Items(me.st)), me.high)
+
 WriteMeta(out) ==
   /\ At("WriteMeta")
-  /\ LET r == IF Making = "format" THEN "F" ELSE IF me.why = "confirm" THEN me.man
-              ELSE ManRec(me.new, Len(Items(me.st)), me.high)
-     IN  IF out = "ok" THEN fs' = FsAppend(fs, "meta", Line(r)) /\ Then("FsyncMeta")
-         ELSE UNCHANGED fs /\ Poison
+  /\ IF out = "ok" THEN fs' = FsAppend(fs, "meta", Line(MetaRecord)) /\ Then("FsyncMeta")
+     ELSE UNCHANGED fs /\ Poison
   /\ Outcome(out) /\ UNCHANGED <<mark, History>>
 
 FsyncMeta(out) ==
@@ -363,7 +367,7 @@ SyncsDir(out) ==
   IN  /\ \/ pc \in {"names.FsyncQueueDir", "grow.FsyncQueueDir", "man.FsyncQueueDir",
                    "fmt.FsyncQueueDir"} /\ Outcome(out)
          \/ pc = "clean" /\ Inactive(fs, me.gen) = {} /\ Outcome(out)
-         \/ Inactive(fs, me.gen) = {} /\ out = "ok" /\ Compacts
+         \/ Inactive(fs, me.gen) = {} /\ Compacts(out)
       /\ IF out # "ok" THEN fs' \in FsSyncDirFails(fs) /\ Poison /\ UNCHANGED History
          ELSE CASE pc \in {"clean", "idle"} ->
                      /\ fs' = f /\ Goto(Staging) /\ UNCHANGED History
@@ -458,7 +462,7 @@ HostCrash ==
 \* Somebody else, while the queue is closed: garbage behind the last record, a damaged record in an
 \* earlier segment, a manifest that is gone.
 Foreign(h) ==
-  LET v == View(fs)
+  LET v == Found(fs)
       i == fs.dir[SegName(v.gen, IF h = "tail" THEN v.segs ELSE 1)]
       c == IF h = "tail" THEN Append(fs.ino[i].mem, Front[ItemRec(1, "p")])
            ELSE [fs.ino[i].mem EXCEPT ![Len(fs.ino[i].mem)] = Nul]
@@ -502,7 +506,7 @@ TypeOK ==
 \* Nothing accepted is lost, comes back or changes but as its events say; no crash makes corruption.
 Promise ==
   hurt \in {"no", "tail"} =>
-    LET v == View(fs) IN v.kind # "corrupt" /\ \A s \in Seqs : v.st[s] \in may[s]
+    LET v == Found(fs) IN v.kind # "corrupt" /\ \A s \in Seqs : v.st[s] \in may[s]
 
 \* Damage that no crash makes is told, and nothing goes on over it; a manifest that is gone is no
 \* empty queue (L4, L10).
@@ -514,7 +518,7 @@ DamageIsTold ==
 FreshNumbers == pc = "idle" => \A s \in given : s <= me.high
 
 \* Memory is what the disk says.
-MemoryIsBacked == pc = "idle" /\ hurt \in {"no", "tail"} => me.st = View(fs).st
+MemoryIsBacked == pc = "idle" /\ hurt \in {"no", "tail"} => me.st = Found(fs).st
 
 \* Log bytes of every directory that there is or that a crash may leave (L12), in cells.
 Longest(i) == Top({Len(fs.ino[i].mem)} \cup {Len(m[1]) : m \in fs.ino[i].disk})

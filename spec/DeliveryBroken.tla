@@ -42,7 +42,7 @@ FsyncQueueDirNotCleaned(out) ==
   \/ pc \in {"clean", "idle"} /\ Inactive(fs, me.gen) = {} /\ out = "ok"
      /\ fs' = fs /\ Goto(Staging) /\ UNCHANGED <<mark, History>>
      /\ me' = [IF pc = "idle" THEN Compacting ELSE me EXCEPT !.n = 1]
-     /\ IF pc = "idle" THEN Compacts ELSE UNCHANGED left
+     /\ IF pc = "idle" THEN Compacts(out) ELSE UNCHANGED left
   \/ pc \notin {"clean", "idle"} /\ SyncsDir(out) /\ UNCHANGED mark
 
 \* The old generation goes before the new one is selected.
@@ -96,7 +96,7 @@ FsyncSegmentGoesOn(out) ==
 
 \* A recovery trusts what it reads, repairs the tail in place and goes on: the letter of L4.
 ReadSegmentInPlace ==
-  LET v == View(fs)
+  LET v == Found(fs)
   IN  /\ pc = "ReadSegment"
       /\ me' = NewNumber(Load(v, me))
       /\ fs' = IF v.segs = 0 THEN fs ELSE FsOpen(fs, "seg", SegName(v.gen, v.segs))
@@ -107,7 +107,7 @@ ReadSegmentInPlace ==
 
 \* A recovery cleans at once, and the manifest that it saw may be in the cache only.
 ReadSegmentUnconfirmed ==
-  LET v == View(fs)
+  LET v == Found(fs)
   IN  /\ pc = "ReadSegment" /\ v.kind = "ok"
       /\ me' = NewNumber(Load(v, me))
       /\ fs' = IF v.segs = 0 THEN fs ELSE FsOpen(fs, "seg", SegName(v.gen, v.segs))
@@ -115,7 +115,7 @@ ReadSegmentUnconfirmed ==
 
 \* ... or syncs the directory first, which does not repeat what a failed sync has dropped.
 ReadSegmentSynced ==
-  LET v == View(fs)
+  LET v == Found(fs)
       f == FsSyncDir(fs)
   IN  /\ pc = "ReadSegment" /\ v.kind = "ok"
       /\ me' = NewNumber(Load(v, me))

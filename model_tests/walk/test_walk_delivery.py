@@ -81,7 +81,7 @@ def test_records_and_cells_are_the_same_pieces() -> None:
     data = cells.Writer(2).segment(1, cells.whole(names))
     assert cells.segment_cells(data, 2, 1) == cells.whole(names)
     assert cells.segment_cells(data[: -cells.FOOTER_BYTES], 2, 1) == cells.whole(names)[:-1]
-    assert cells.segment_cells(data, 3, 1) == ("?",), "a record is valid at its place only"
+    assert cells.segment_cells(data, 3, 1) == ("!",), "a record is valid at its place only"
 
 
 # --- mutants of the engine ----------------------------------------------------------------------

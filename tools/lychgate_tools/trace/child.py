@@ -15,15 +15,13 @@ from random import Random
 from typing import Any, cast
 
 from lychgate import DeadTasksLockTimeout, StorageError
-from lychgate._disk import DiskPrograms
 from lychgate._drive import run
 from lychgate._fs import Fs
 from lychgate._osfs import OsFs
-from lychgate._records import JSON
 
 from lychgate_tools.trace.format import Seen
 from lychgate_tools.trace.recorder import Recorder, outcome_of
-from lychgate_tools.trace.subjects import PREFIX, SUBJECTS, settings
+from lychgate_tools.trace.subjects import SUBJECTS, settings
 from lychgate_tools.trace.wal_eyes import Names
 
 _FACTS = frozenset(("resolve", "now", "random", "pid", "boot"))
@@ -83,7 +81,7 @@ def main(directory: str, subject: str, worker: str, seed: int, calls: int) -> No
     caller = what.caller(Random(seed), worker)
     fs = cast(Fs, TurnFs(real, pipe.turn))
     recorder = Recorder(pipe, what.eyes(directory, real.boot, Names()))
-    programs = DiskPrograms(directory, PREFIX, 0, JSON, fs)
+    programs = what.programs(directory, fs)
 
     def one(op: str, record: str) -> None:
         pipe.turn()

@@ -16,11 +16,19 @@ from typing import Any, TextIO
 from lychgate_tools.spec_dir import locate
 from lychgate_tools.tlc import toolchain
 from lychgate_tools.tlc.runner import Runner
-from lychgate_tools.trace import coverage, fibers, processes, simulated, simulated_wal
+from lychgate_tools.trace import (
+    coverage,
+    fibers,
+    processes,
+    simulated,
+    simulated_delivery,
+    simulated_wal,
+)
 from lychgate_tools.trace.check import Batch, Checker, Limits
 from lychgate_tools.trace.coverage import Coverage
 from lychgate_tools.trace.explain import Rejection, explain
 from lychgate_tools.trace.format import Trace, read
+from lychgate_tools.trace.simulated_delivery import DeliveryPlan
 from lychgate_tools.trace.simulated_wal import WalPlan
 from lychgate_tools.ui import (
     ExitCode,
@@ -61,15 +69,31 @@ SOURCES: dict[str, tuple[Record, str]] = {
         ),
         "the same with failed calls and short writes",
     ),
+    "simulator-delivery": (
+        lambda out, seed, calls: simulated_delivery.record(out, DeliveryPlan(seed, calls)),
+        "a delivery queue on the simulated file system, killed now and then",
+    ),
+    "simulator-delivery-faults": (
+        lambda out, seed, calls: simulated_delivery.record(out, DeliveryPlan(seed, calls, fails=4)),
+        "the same with failed calls and short writes",
+    ),
     "fibers": (fibers.record, "dead tasks, one process of 4 asyncio tasks on real files"),
     "fibers-wal": (
         lambda out, seed, calls: fibers.record(out, seed, calls, "wal"),
         "tasks, the same",
     ),
+    "fibers-delivery": (
+        lambda out, seed, calls: fibers.record(out, seed, calls, "delivery", fibers=1),
+        "a delivery queue, one asyncio task on real files",
+    ),
     "processes": (processes.record, "dead tasks, 3 processes on real files, killed now and then"),
     "processes-wal": (
         lambda out, seed, calls: processes.record(out, seed, calls, "wal"),
         "tasks, the same",
+    ),
+    "processes-delivery": (
+        lambda out, seed, calls: processes.record(out, seed, calls, "delivery", workers=1),
+        "a delivery queue of one process on real files, killed now and then",
     ),
 }
 
@@ -90,7 +114,7 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def _add_record(verbs: Subparsers) -> None:
-    known = "\n".join(f"  {name:20} {about}" for name, (_, about) in SOURCES.items())
+    known = "\n".join(f"  {name:25} {about}" for name, (_, about) in SOURCES.items())
     record = verbs.add_parser(
         "record",
         help="write traces",

@@ -11,17 +11,15 @@ from __future__ import annotations
 import asyncio
 import tempfile
 from random import Random
-from typing import TextIO
+from typing import Any, TextIO
 
 from lychgate import DeadTasksLockTimeout, StorageError
-from lychgate._disk import DiskPrograms
 from lychgate._drive import drive
 from lychgate._osfs import OsFs
-from lychgate._records import JSON
 
 from lychgate_tools.trace.format import Writer
 from lychgate_tools.trace.recorder import Recorder, outcome_of
-from lychgate_tools.trace.subjects import PREFIX, SLEEP_S, SUBJECTS, Caller, Subject, settings
+from lychgate_tools.trace.subjects import SLEEP_S, SUBJECTS, Caller, Subject, settings
 from lychgate_tools.trace.wal_eyes import Labels
 
 _WORKER = "w1"
@@ -35,7 +33,7 @@ def record(out: TextIO, seed: int, calls: int, subject: str = "dead", fibers: in
         fs = OsFs()
         eyes = what.eyes(directory, fs.boot, Labels())
         recorder = Recorder(Writer(out, what.module, source, what.constants, eyes.seen()), eyes)
-        run = _Run(what, recorder, DiskPrograms(directory, PREFIX, 0, JSON, fs), fs, Random(seed))
+        run = _Run(what, recorder, what.programs(directory, fs), fs, Random(seed))
         try:
             asyncio.run(run.all(calls, fibers))
         finally:
@@ -48,7 +46,7 @@ class _Run:
         self,
         subject: Subject,
         recorder: Recorder,
-        programs: DiskPrograms,
+        programs: Any,
         fs: OsFs,
         chance: Random,
     ) -> None:

@@ -27,10 +27,6 @@ from lychgate_tools.trace.wal_eyes import Labels
 from lychgate_tools.ui import UserError
 
 _KILL_SHARE = 0.01
-_NO_KILL = frozenset(("Call", "Return", "ReadWal", "CopyWal", "CloseWal"))
-"""Steps after which nobody is killed: outside of calls, where the spec of dead tasks has no kill;
-before a first step, where the spec of the WAL has no worker; and between the pieces of one step of
-the spec (`wal_pieces`)."""
 
 
 def record(
@@ -92,7 +88,8 @@ class _Control:
         while self._live:
             name = self._chance.choice(sorted(self._live))
             worker = self._live[name]
-            if kills and worker.last not in _NO_KILL and self._chance.random() < _KILL_SHARE:
+            spared = worker.last in SUBJECTS[self._subject].spared
+            if kills and not spared and self._chance.random() < _KILL_SHARE:
                 kills -= 1
                 worker.kill()
                 self._recorder.world("Kill", name)

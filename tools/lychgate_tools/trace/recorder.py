@@ -83,9 +83,15 @@ class Recorder:
         described = Described({"op": op, "record": record}, outcome)
         self._event("Return", worker, fiber, described)
 
-    def world(self, action: str, worker: str = "", fiber: str = "") -> None:
+    def world(
+        self,
+        action: str,
+        worker: str = "",
+        fiber: str = "",
+        args: Mapping[str, Any] | None = None,
+    ) -> None:
         """Something that no program did: Restart, Kill, HostCrash, …"""
-        self._event(action, worker, fiber, Described({}))
+        self._event(action, worker, fiber, Described(args or {}))
 
     def _event(self, action: str, worker: str, fiber: str, described: Described) -> None:
         self._sink.event(

@@ -1,7 +1,7 @@
-"""What is recorded on real files: one store of a disk backend, and callers who use it.
+"""What is recorded on real files: one store, and callers who use it.
 
-A subject says which spec its traces are of, how to look at its files and what its callers do. Two
-kinds of callers: of the dead tasks, and of the tasks (the WAL).
+A subject says which spec its traces are of, how to look at its files and what its callers do: of
+the dead tasks, of the tasks (the WAL), of the delivery queue.
 """
 
 from __future__ import annotations
@@ -15,9 +15,13 @@ from unittest import mock
 
 from lychgate import _lock, _wal
 from lychgate._disk import DiskPrograms
+from lychgate._fs import Fs
 from lychgate._op import Program
+from lychgate._records import JSON
 
+from lychgate_tools.trace import delivery_calls
 from lychgate_tools.trace.dead_eyes import DeadEyes, cells_of_lines, reader_of
+from lychgate_tools.trace.delivery_eyes import DeliveryEyes
 from lychgate_tools.trace.recorder import Eyes
 from lychgate_tools.trace.wal_eyes import Names, WalEyes, directory_of
 
@@ -48,7 +52,9 @@ class Subject:
     restarts: bool  # whether the spec has a step for a process that begins
     caller: Callable[[Random, str], Caller]
     eyes: Callable[[str, Callable[[], str], Names], Eyes]
-    program: Callable[[DiskPrograms, str, str], Program[Any]]
+    programs: Callable[[str, Fs], Any]  # the object in a directory whose programs are run
+    program: Callable[[Any, str, str], Program[Any]]
+    spared: frozenset[str]  # events after which no process is killed
 
 
 def settings() -> AbstractContextManager[object]:
@@ -132,6 +138,13 @@ def _wal_eyes(directory: str, boot: Callable[[], str], names: Names) -> Eyes:
     return WalEyes(directory_of(directory), PREFIX, names)
 
 
+_OUTSIDE = frozenset(("Call", "Return"))
+
+
+def _disk(directory: str, fs: Fs) -> DiskPrograms:
+    return DiskPrograms(directory, PREFIX, 0, JSON, fs)
+
+
 SUBJECTS = {
     "dead": Subject(
         "DeadTasks",
@@ -141,9 +154,35 @@ SUBJECTS = {
         True,
         DeadCaller,
         _dead_eyes,
+        _disk,
         _dead_program,
+        _OUTSIDE,
     ),
     "wal": Subject(
-        "Wal", {"Eager": True}, "start", "close", False, WalCaller, _wal_eyes, _wal_program
+        "Wal",
+        {"Eager": True},
+        "start",
+        "close",
+        False,
+        WalCaller,
+        _wal_eyes,
+        _disk,
+        _wal_program,
+        _OUTSIDE | {"ReadWal", "CopyWal", "CloseWal"},
+    ),
+    "delivery": Subject(
+        "Delivery",
+        delivery_calls.CONSTANTS,
+        "open",
+        "close",
+        False,
+        delivery_calls.DeliveryCaller,
+        lambda directory, boot, names: DeliveryEyes(directory_of(directory), boot),
+        delivery_calls.new_queue,
+        delivery_calls.program,
+        _OUTSIDE | {"ClearMark"},
     ),
 }
+"""Who is spared: whoever is outside of calls, where the spec of dead tasks has no kill; before a
+first step, where the specs of the WAL and of the queue have nobody yet, and after the last, where
+they have nobody any more; and between the pieces of one step of the spec (`wal_pieces`)."""

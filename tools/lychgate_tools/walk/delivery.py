@@ -50,16 +50,13 @@ from lychgate_conformance.lab._image import Content, image_of
 from lychgate_conformance.lab._simfs import SimFs
 
 from lychgate_tools.walk.beside import compare_views
-from lychgate_tools.walk.delivery_cells import FOOTER_BYTES
+from lychgate_tools.walk.delivery_cells import FOOTER_BYTES, segment_bytes
 from lychgate_tools.walk.delivery_view import DIRECTORY, LOADING, DeliveryModel, engine_memory
 from lychgate_tools.walk.delivery_worker import Change, DeliveryWorker, Ended, Queue, result_of
 from lychgate_tools.walk.graph import Graph
 from lychgate_tools.walk.tour import Mismatch
 
 _BOOT = 2
-_RECORD_BYTES = 70
-"""Of segments: so many times this are as many records of these sizes, and never one more."""
-
 _METAS = (OpenMeta, ReadMeta, CloseMeta)
 _SEGMENTS = (OpenSegment, ReadSegment, CloseSegment)
 _READS = {"ReadMeta": _METAS, "ReadSegment": _SEGMENTS}
@@ -96,7 +93,7 @@ class DeliveryWorld:
     def step(self, source: int, action: str, target: int) -> None:
         pc = self._model.pc(source)
         if action == "ReadMark":
-            limits = Limits(9, 8, _RECORD_BYTES * self._model.room, self._model.segments_max)
+            limits = Limits(9, 8, segment_bytes(self._model.room), self._model.segments_max)
             self._worker = DeliveryWorker(SimFs(self._machine), limits)
         worker = self._worker
         if worker is None:

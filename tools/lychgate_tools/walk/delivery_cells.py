@@ -86,7 +86,7 @@ def segment_cells(data: bytes, generation: int, number: int) -> Cells:
         if not isinstance(record, Record):
             front = data[at:] + FOOTER_MAGIC + data[at:][_CRC]
             torn = decode(front, 0, Place(generation, number, at))
-            found.append(f"{record_name(torn)}<" if isinstance(torn, Record) else "?")
+            found.append(f"{record_name(torn)}<" if isinstance(torn, Record) else "!")
             break
         name = record_name(record)
         found += [f"{name}<", f"{name}>"]
@@ -98,7 +98,7 @@ def record_name(record: Record) -> str:
     """The model's name of a record."""
     if record.kind is Kind.ITEM:
         body = parse_item(record.body)
-        return "?" if body is None else f"i{record.sequence}{letter_of(body.state, body.reason)}"
+        return "!" if body is None else f"i{record.sequence}{letter_of(body.state, body.reason)}"
     letter = _EVENTS_BACK.get(record.kind) or record.body.decode("ascii")
     return f"e{record.sequence}{letter}"
 
@@ -159,6 +159,12 @@ class Writer:
             self._event += 1
             self._attempts[sequence] = attempts
         return data
+
+
+def segment_bytes(room: int) -> int:
+    """A segment that takes so many records of any kind, and never one more: of one item, and for up
+    to two records a segment of two items."""
+    return 66 * room + 1
 
 
 def payload_of(sequence: int) -> bytes:

@@ -170,7 +170,7 @@ class DeliveryModel:
             return ()
         manifest = parse_manifest(data)
         if not isinstance(manifest, Manifest):
-            return whole(["F"]) if data == small_file(whole(["F"]), None) else ("?",)
+            return whole(["F"]) if data == small_file(whole(["F"]), None) else ("!",)
         cells = whole([manifest_name(manifest, records_before(files, manifest))])
         self._known[data] = cells
         return cells
