@@ -16,6 +16,7 @@ from lychgate_conformance.lab._litmus_programs import LITMUS
 from lychgate_tools.litmus import jobs, report
 from lychgate_tools.litmus.blocklog import Bounds
 from lychgate_tools.litmus.filesystems import FILE_SYSTEMS, FileSystem
+from lychgate_tools.litmus.handbook import rewritten
 from lychgate_tools.litmus.judge import Judge, Verdict
 from lychgate_tools.litmus.page import page
 from lychgate_tools.litmus.real import variants
@@ -56,6 +57,12 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument("--list", action="store_true", help="list the programs and end")
     parser.add_argument("--details", action="store_true", help="print the states, too")
     parser.add_argument("--write", metavar="FILE", help="write the results as a Markdown page")
+    parser.add_argument(
+        "--handbook",
+        metavar="FILE",
+        type=Path,
+        help="make the tables of this page anew, from litmus.md beside it",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -63,6 +70,8 @@ def run(args: argparse.Namespace) -> int:
     if args.list:
         _list(programs, args.json)
         return ExitCode.OK
+    if args.handbook:
+        return _handbook(args.handbook)
     systems = _systems(args.fs or ["all"])
     if args.budget <= 0:
         raise UserError("--budget must be more than 0 seconds", ExitCode.USAGE)
@@ -91,6 +100,17 @@ def run(args: argparse.Namespace) -> int:
             ExitCode.INCONCLUSIVE,
         )
     return code
+
+
+def _handbook(path: Path) -> int:
+    try:
+        page = path.with_name("litmus.md").read_text(encoding="utf-8")
+        path.write_text(rewritten(path.read_text(encoding="utf-8"), page), encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"cannot make {path} anew: {error.strerror}: {error.filename}") from error
+    except ValueError as error:
+        raise UserError(f"{path} has no place for the tables: {error}") from error
+    return ExitCode.OK
 
 
 def _print(

@@ -3,6 +3,7 @@
     index.html      README.md
     guide.html      docs/guide.md, and so on
     source/…        files and directories of the checkout that the pages link to, as text
+    images/…        the pictures that they show
     search.js       the index: every section with its text, and the few lines that look in it
 
 Rules of this file
@@ -28,7 +29,7 @@ from markdown_it.token import Token
 _ORDER = (
     ("Begin", ("README", "quickstart", "guide", "operator")),
     ("Your own backend", ("backends", "protocol", "review", "crash-handbook", "litmus")),
-    ("How it works", ("formats", "steps", "spec-tour", "decisions")),
+    ("How it works", ("formats", "steps", "spec-tour", "diagrams", "decisions")),
     ("Reference", ("requirements", "traceability", "CHANGELOG")),
 )
 """Groups of the navigation; a page that is not named comes in a group of its own."""
@@ -55,19 +56,19 @@ class Page:
     sections: Sequence[Section]
 
 
-def site(root: Path) -> dict[str, str]:
+def site(root: Path) -> dict[str, bytes]:
     """Every file of the site by its name."""
     sources = ["README.md", *(f"docs/{path.name}" for path in sorted((root / "docs").glob("*.md")))]
     targets = {source: _name_of(source) for source in sources}
-    linked: dict[str, str] = {}
-    pages = [_page(root, source, targets, linked) for source in sources]
+    shown = _Linked(root, targets)
+    pages = [_page(root, source, shown) for source in sources]
     groups = _groups(pages)
     ordered = [page for _, members in groups for page in members]
     found = {
         page.name: _document(page.title, _navigation(groups, page), _article(page, ordered), "")
         for page in pages
     }
-    for source, name in sorted(linked.items()):
+    for source, name in sorted(shown.sources.items()):
         body = _source_page(root / source, source)
         up = "../" * name.count("/")
         found[name] = _document(source, _navigation(groups, None, up), body, up)
@@ -75,7 +76,8 @@ def site(root: Path) -> dict[str, str]:
     found["site.css"] = assets.joinpath("site.css").read_text(encoding="utf-8")
     script = assets.joinpath("search.js").read_text(encoding="utf-8")
     found["search.js"] = f"const INDEX = {_index(ordered)};\n{script}"
-    return found
+    images = {name: (root / source).read_bytes() for source, name in shown.images.items()}
+    return {name: text.encode("utf-8") for name, text in found.items()} | images
 
 
 def _name_of(source: str) -> str:
@@ -90,7 +92,34 @@ def slug(heading: str) -> str:
     return re.sub(r"[^\w\- ]", "", heading.replace("`", "")).strip().lower().replace(" ", "-")
 
 
-def _page(root: Path, source: str, targets: dict[str, str], linked: dict[str, str]) -> Page:
+class _Linked:
+    """What the pages link to in the checkout, and where the site has it."""
+
+    def __init__(self, root: Path, pages: dict[str, str]) -> None:
+        self._root = root.resolve()
+        self.pages = pages
+        self.sources: dict[str, str] = {}
+        self.images: dict[str, str] = {}
+
+    def relink(self, token: Token, source: str) -> None:
+        """Let a link or an image lead to what the site has of it."""
+        attribute, known, to = (
+            ("src", self.images, "images/{}")
+            if token.type == "image"
+            else ("href", self.sources, "source/{}.html")
+        )
+        target = token.attrGet(attribute)
+        if not isinstance(target, str) or re.match(r"[a-z]+:|#", target):
+            return
+        path, found, fragment = target.partition("#")
+        file = (self._root / source).parent.joinpath(path).resolve()
+        name = file.relative_to(self._root).as_posix()
+        if name not in self.pages:
+            known.setdefault(name, to.format(name))
+        token.attrSet(attribute, f"{self.pages.get(name) or known[name]}{found}{fragment}")
+
+
+def _page(root: Path, source: str, shown: _Linked) -> Page:
     markdown = MarkdownIt("commonmark").enable("table")
     tokens = markdown.parse((root / source).read_text(encoding="utf-8"))
     sections: list[Section] = []
@@ -104,10 +133,11 @@ def _page(root: Path, source: str, targets: dict[str, str], linked: dict[str, st
         elif token.type == "fence":
             _into(sections, token.content)
         for child in token.children or ():
-            _relink(child, root, source, targets, linked)
+            if child.type in ("link_open", "image"):
+                shown.relink(child, source)
     body = _framed(markdown.renderer.render(tokens, markdown.options, {}))
     title = sections[0].title if sections else source
-    return Page(source, targets[source], title, body, sections)
+    return Page(source, shown.pages[source], title, body, sections)
 
 
 def _into(sections: list[Section], text: str) -> None:
@@ -119,19 +149,6 @@ def _plain(inline: Token) -> str:
     """The text of an inline token, without its marks."""
     words = {"softbreak": " ", "html_inline": " "}
     return "".join(words.get(child.type, child.content) for child in inline.children or ())
-
-
-def _relink(
-    token: Token, root: Path, source: str, targets: dict[str, str], linked: dict[str, str]
-) -> None:
-    href = token.attrGet("href")
-    if token.type != "link_open" or not isinstance(href, str) or re.match(r"[a-z]+:|#", href):
-        return
-    path, found, fragment = href.partition("#")
-    file = ((root / source).parent / path).resolve().relative_to(root.resolve()).as_posix()
-    if file not in targets and file not in linked:
-        linked[file] = f"source/{file}.html"
-    token.attrSet("href", f"{targets.get(file) or linked[file]}{found}{fragment}")
 
 
 def _framed(body: str) -> str:

@@ -41,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
             ExitCode.INCONCLUSIVE,
         ) from error
     target: Path = args.directory
-    files: dict[str, str] = build.site(root)
+    files: dict[str, bytes] = build.site(root)
     try:
         _write(target, files)
     except OSError as error:
@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
     return ExitCode.SHORT if problems else ExitCode.OK
 
 
-def _write(target: Path, files: dict[str, str]) -> None:
+def _write(target: Path, files: dict[str, bytes]) -> None:
     """Over an older site file by file; what that had more is removed."""
     target.mkdir(parents=True, exist_ok=True)
     mark = target / _MARK
@@ -69,8 +69,8 @@ def _write(target: Path, files: dict[str, str]) -> None:
             f"{target} has files that are not of a site: name an empty or new directory",
             ExitCode.USAGE,
         )
-    for name, text in files.items():
+    for name, content in files.items():
         path = target / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
+        path.write_bytes(content)
     mark.write_text("\n".join(sorted(files)) + "\n", encoding="utf-8")
