@@ -135,9 +135,26 @@ def _page(root: Path, source: str, shown: _Linked) -> Page:
         for child in token.children or ():
             if child.type in ("link_open", "image"):
                 shown.relink(child, source)
+    _label_cells(tokens)
     body = _framed(markdown.renderer.render(tokens, markdown.options, {}))
     title = sections[0].title if sections else source
     return Page(source, shown.pages[source], title, body, sections)
+
+
+def _label_cells(tokens: Sequence[Token]) -> None:
+    """Each cell says its column: on a phone a row is a block of them."""
+    headers: list[str] = []
+    column = 0
+    for at, token in enumerate(tokens):
+        if token.type == "table_open":
+            headers = []
+        elif token.type == "th_open":
+            headers.append(_plain(tokens[at + 1]))
+        elif token.type == "tr_open":
+            column = 0
+        elif token.type == "td_open":
+            token.attrSet("data-label", headers[column])
+            column += 1
 
 
 def _into(sections: list[Section], text: str) -> None:
