@@ -1,18 +1,16 @@
-"""Real kills: SIGKILL at the entry of every call that changes the store, one run for each.
+"""Real kills: SIGKILL before every call that changes the store, one run for each.
 
 Rules of this file
-  * strace is attached to an adapter that is up already: starting up costs nothing, and calls are
-    counted from there. `when=` counts per call name and per thread.
-  * An injected SIGKILL acts before its call. What a kill after the call leaves is what the one
-    before the next call leaves.
-  * A kill counts only when it is seen to have happened: the trace ends within the call that was
-    asked for, at its number. One that did not happen is reported, never taken for a pass.
+  * The adapter is up already when it is traced: starting up costs nothing, and calls are counted
+    from there. The writing of each answer counts as well: a kill before it has done everything.
+  * What a kill after a call leaves is what the one before the next call leaves.
+  * A kill counts only when the adapter was seen to stand before its call (`_pause`). One that did
+    not happen is reported, never taken for a pass.
 """
 
 from __future__ import annotations
 
-import os
-import subprocess
+import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -21,69 +19,16 @@ from pathlib import Path
 
 from lychgate_conformance._host import Hosts, KillableHost
 from lychgate_conformance._target import Target
-from lychgate_conformance._verdict import BackendDied, Inconclusive, NotMeasured
-from lychgate_conformance.blackbox import _strace
+from lychgate_conformance._verdict import BackendDied
 from lychgate_conformance.blackbox._calls import MUTATING
-from lychgate_conformance.blackbox._checker import STORE, Checker, Outcome
+from lychgate_conformance.blackbox._checker import STORE, Checker, Outcome, memory_directory
 from lychgate_conformance.blackbox._explore import Failure, request_of
 from lychgate_conformance.blackbox._images import Met
-from lychgate_conformance.blackbox._places import Place, happened, places
-from lychgate_conformance.blackbox._record import Recording, read_trace, snapshot
+from lychgate_conformance.blackbox._pause import ANSWER, Stop, Tracer
+from lychgate_conformance.blackbox._record import Recording, snapshot
 from lychgate_conformance.blackbox._script import Script, Story, Told, checked
 from lychgate_conformance.lab._image import Image
 from lychgate_conformance.lab._micro import Recorder
-
-
-
-class Attached:
-    """strace on a process that runs already."""
-
-    def __init__(self, pid: int, output: Path, calls: Sequence[str], inject: Sequence[str]) -> None:
-        self.output = output
-        words = _strace.options(output, calls, quick=False, inject=inject)
-        words.remove("-q")  # it says when it is attached
-        found = family(pid)
-        words += [f"--attach={it}" for it in found]
-        self._process = subprocess.Popen(
-            words, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
-        )
-        assert self._process.stderr is not None
-        for _ in found:
-            said = self._process.stderr.readline()
-            if "attached" not in said:
-                self.end()
-                raise NotMeasured(f"strace cannot attach to a running process: {said.strip()}")
-
-    def let_go(self) -> None:
-        """Detach: what is traced goes on alone. Its trace is whole when this returns."""
-        if self._process.poll() is None:
-            self._process.terminate()
-        self.end()
-
-    def end(self) -> None:
-        """Wait for its end, which is that of what it traces; let go of what still lives."""
-        assert self._process.stderr is not None
-        if self._process.stderr.closed:
-            return
-        try:
-            self._process.wait(timeout=5.0)
-        except subprocess.TimeoutExpired:
-            self._process.terminate()
-            self._process.wait()
-        self._process.stderr.close()
-
-
-def family(pid: int) -> list[int]:
-    """A process and whatever it has started that still runs."""
-    found = [pid]
-    for one in found:
-        try:
-            tasks = os.listdir(f"/proc/{one}/task")
-            texts = [Path(f"/proc/{one}/task/{it}/children").read_text("ascii") for it in tasks]
-        except OSError:  # it has ended, or this kernel does not tell
-            continue
-        found += [int(word) for text in texts for word in text.split()]
-    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +36,7 @@ class Killed:
     """One kill that happened."""
 
     at: str
+    """The call that the adapter stood before, as text."""
     script: Script
     story: Story
     acked: int
@@ -99,7 +45,7 @@ class Killed:
 
     def failure(self, problem: str) -> Failure:
         """This kill as a failure, to be explained."""
-        outcome = Outcome(self.outcome.view, f"killed at {self.at}: {problem}")
+        outcome = Outcome(self.outcome.view, f"killed before {self.at}: {problem}")
         recording = Recording(Recorder())
         return Failure(
             self.script, recording, self.story, Met(self.image, 0), self.acked, outcome, False
@@ -109,82 +55,93 @@ class Killed:
 class Killer:
     """Kills one target's adapters."""
 
-    def __init__(self, target: Target, base: Path, pool: Hosts, left: Callable[[], float]) -> None:
+    def __init__(self, target: Target, pool: Hosts, left: Callable[[], float]) -> None:
         self.target = target
-        self.base = base
+        self.base = memory_directory("lychgate-kills-")
         self._pool = pool
         self._left = left
+        self._tracer = Tracer()
         self._made = 0
         self.happened = 0
-        self.missed: list[str] = []
+        self.missed: list[int] = []
         self.seconds = 0.0
+        """How long the kills took, from the start of an adapter to its end."""
 
-    def points(self, script: Script) -> list[Place]:
-        """Every call on the store that changes something, by a run without a kill."""
-        world = self._world()
-        with self._attached(world, sorted(MUTATING), ()) as (host, attached):
-            self._run(host, script, world)
-            host.exit(self._left())
-            attached.end()
-            return places(read_trace(attached.output), str(world))
+    def end(self) -> None:
+        """Leave nothing behind."""
+        self._tracer.end()
+        shutil.rmtree(self.base, ignore_errors=True)
 
-    def kill(self, script: Script, at: Place, checker: Checker) -> Killed | None:
-        """One run that ends at a call; None when the kill did not happen."""
+    def points(self, script: Script) -> tuple[str, ...]:
+        """Every call of the script's words that changes the store, and every answer, in order."""
+        with self._world() as world, self._adapter() as host:
+            _, stop = self._run(host, script, world, (ANSWER,) * len(script.words))
+            return () if stop is None else stop.calls
+
+    def kill(self, script: Script, number: int, checker: Checker) -> Killed | None:
+        """One run that ends before the call of this number; None when it did not get there."""
         begun = time.monotonic()
-        world = self._world()
-        inject = (at.injection,)
-        with self._attached(world, [at.name], inject) as (host, attached):
-            told = self._run(host, script, world)
-            if told[-1].reply is None:
-                host.kill()
-            else:
-                host.exit(self._left())  # the call may be one of its end
-            attached.end()
-            hit = happened(read_trace(attached.output), at)
-        self.seconds += time.monotonic() - begun
-        if not hit:
-            self.missed.append(str(at))
-            return None
-        self.happened += 1
-        acked = sum(it.reply is not None for it in told)
-        story = Story(told, self.target.claims, script.frequency)
-        image = snapshot(world)
-        where = f"{at.name}, call {at.when}"
+        with self._world() as world:
+            with self._adapter() as host:
+                told, stop = self._run(host, script, world, (number,))
+                if stop is None:
+                    self.missed.append(number)
+                    return None
+                self._tracer.kill(host, self._left())
+            self.seconds += time.monotonic() - begun
+            self.happened += 1
+            acked = sum(it.reply is not None for it in told)
+            story = Story(told, self.target.claims, script.frequency)
+            image = snapshot(world)
+        where = f"{stop.calls[-1]}, call {number}".replace(f"{world.name}/", "")
         return Killed(where, script, story, acked, image, checker.outcome(image))
 
-    def _world(self) -> Path:
+    @contextmanager
+    def _world(self) -> Iterator[Path]:
         self._made += 1
         world = self.base / f"killed-{self._made}"
         world.mkdir()
-        return world
+        try:
+            yield world
+        finally:
+            shutil.rmtree(world, ignore_errors=True)
 
     @contextmanager
-    def _attached(
-        self, world: Path, calls: Sequence[str], inject: Sequence[str]
-    ) -> Iterator[tuple[KillableHost, Attached]]:
-        """An adapter that has started, and strace on it; neither is left."""
+    def _adapter(self) -> Iterator[KillableHost]:
+        """An adapter that has started and is traced; nothing of it is left."""
         host = self._pool.take()
         try:
             host.ask({"do": "memory"}, self._left())  # it has started, and waits for requests
-            attached = Attached(host.pid, world.with_suffix(".trace"), calls, inject)
-            try:
-                yield host, attached
-            finally:
-                host.end()
-                attached.end()
+            self._tracer.attach(host, self.base, self._left(), MUTATING)
+            yield host
+            if self._tracer.holds:
+                self._tracer.kill(host, self._left())
+        except BaseException:
+            self._tracer.end()  # first: nobody who is held can be ended
+            self._tracer = Tracer()
+            raise
         finally:
             host.end()
 
-    def _run(self, host: KillableHost, script: Script, world: Path) -> list[Told]:
-        """The words that were answered, and the one that was not."""
+    def _run(
+        self, host: KillableHost, script: Script, world: Path, stops: Sequence[int]
+    ) -> tuple[list[Told], Stop | None]:
+        """Up to the last of the stops: the words that were answered, and the one that was not."""
         told: list[Told] = []
+        left = len(stops)
+        stop: Stop | None = None
+        self._tracer.arm(stops)
         for place, word in enumerate(script.words):
             call, request = request_of(word, place, world / STORE, script.frequency)
+            host.send(request)
+            while (found := self._tracer.wait(host, self._left())) is not None:
+                stop = found
+                left -= 1
+                if left == 0:
+                    return [*told, Told(word, call, None)], stop
+                self._tracer.go()
             try:
-                told.append(checked(word, call, host.ask(request, self._left())))
-            except BackendDied:
-                told.append(Told(word, call, None))
-                break
-            except Inconclusive as error:
-                raise Inconclusive(f"{word}: {error}") from error
-        return told
+                told.append(checked(word, call, host.take(self._left())))
+            except BackendDied as error:
+                raise BackendDied(f"{word}: {error}") from error
+        return told, None

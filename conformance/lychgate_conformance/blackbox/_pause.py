@@ -18,7 +18,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ from lychgate_conformance.blackbox._tracer import tree
 
 _PROGRAM = Path(__file__).with_name("_tracer.py")
 _MESSAGE_BYTES = 1 << 20
-_LOOK_S = 0.001
+_LOOK_S = 0.0005
 _LOOKS = 3
 """So many looks in a row at which all of a worker sleeps: it waits."""
 ANSWER = -1
@@ -62,13 +62,22 @@ class Tracer:
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,
             )
-        self._held = False
+        self.holds = False
+        """Whether a worker stands and waits for `go` or `kill`."""
+        self._traces = False
 
-    def attach(self, host: KillableHost, base: Path, limit_s: float) -> None:
-        """Take a worker that has started. NotMeasured when that is not allowed."""
-        self._send(
-            do="attach", pid=host.pid, base=f"{base}/", output=host.output, calls=self._calls
-        )
+    def attach(
+        self, host: KillableHost, base: Path, limit_s: float, only: Container[str] | None = None
+    ) -> None:
+        """Take a worker that has started. NotMeasured when that is not allowed.
+
+        `only`: the names of the calls that count; None: all that are about a file below `base`.
+        """
+        calls = {nr: it for nr, it in self._calls.items() if only is None or it[0] in only}
+        while self._traces:  # the end of the one before
+            self._traces = self._take(limit_s)["at"] != "gone"
+        self.holds = False
+        self._send(do="attach", pid=host.pid, base=f"{base}/", output=host.output, calls=calls)
         said = self._take(limit_s)
         if said["at"] == "failed":
             raise NotMeasured(
@@ -76,6 +85,7 @@ class Tracer:
                 "kernel.yama.ptrace_scope to 0"
             )
         assert said["at"] == "attached", said
+        self._traces = True
 
     def arm(self, stops: Sequence[int]) -> None:
         """Stop the worker before these calls of its next request, counted from 1."""
@@ -88,8 +98,9 @@ class Tracer:
             if select.select([self._socket], [], [], _LOOK_S)[0]:
                 said = self._take(1.0)
                 if said["at"] == "gone":
+                    self._traces = False
                     return None
-                self._held = True
+                self.holds = True
                 return Stop(said["number"], tuple(said["calls"]))
             if host.has_reply():
                 return None
@@ -97,17 +108,17 @@ class Tracer:
 
     def go(self) -> None:
         """Let the held worker go on."""
-        assert self._held, "nobody is held"
-        self._held = False
+        assert self.holds, "nobody is held"
+        self.holds = False
         self._send(do="go")
 
     def kill(self, host: KillableHost, limit_s: float) -> None:
         """Kill the held worker, before the call that it stands before."""
-        assert self._held, "nobody is held"
-        self._held = False
+        assert self.holds, "nobody is held"
+        self.holds = False
         self._send(do="kill")
-        while self._take(limit_s)["at"] != "gone":
-            continue
+        while self._traces:
+            self._traces = self._take(limit_s)["at"] != "gone"
         host.kill()
 
     def end(self) -> None:

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lychgate_conformance.blackbox._calls import MUTATING
 from lychgate_conformance.blackbox._strace import Call, Event, Gone
 
 
@@ -26,24 +25,9 @@ class Place:
         return f"{self.name}:signal=KILL:when={self.when}"
 
 
-def places(events: Sequence[Event], world: str) -> list[Place]:
-    """Every call about a file of the world that changes something, in order."""
-    escaped = "".join(f"\\x{byte:02x}" for byte in world.encode("utf-8", "surrogateescape"))
-    counts: Counter[tuple[int, str]] = Counter()
-    found: dict[Place, None] = {}
-    for event in events:
-        if isinstance(event, Call) and event.name in MUTATING:
-            counts[event.pid, event.name] += 1
-            if event.worked and any(escaped in arg for arg in (*event.args, event.answer)):
-                found[Place(event.name, counts[event.pid, event.name])] = None
-    return list(found)
-
-
 def happened(events: Sequence[Event], at: Place) -> bool:
     """Whether a trace ends with a kill within the call that was asked for."""
     calls = [it for it in events if isinstance(it, Call) and it.name == at.name]
     killed = any(isinstance(it, Gone) and "SIGKILL" in it.how for it in events)
     cut = [it for it in calls if it.result is None]
     return killed and bool(cut) and Counter(it.pid for it in calls)[cut[0].pid] == at.when
-
-

@@ -22,6 +22,7 @@ import ctypes
 import errno
 import json
 import os
+import select
 import signal
 import socket
 import struct
@@ -38,6 +39,8 @@ _LOCK_COMMANDS = (5, 6, 7, 36, 37, 38)  # F_GETLK … F_SETLKW, and the same for
 _FLOCKS = {1: "SH", 2: "EX", 5: "SH|NB", 6: "EX|NB", 8: "UN"}
 _MESSAGE_BYTES = 1 << 20
 _CWD = 0xFFFFFF9C
+_HOLD_S = 0.1
+"""How often a held worker is looked at."""
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.ptrace.restype = ctypes.c_long
@@ -138,13 +141,17 @@ class Tracer:
         self._made.append(f"{known[0]}({', '.join(files)})" if files else "the answer")
         self._open[tid] = len(self._made) - 1
         if self._stops[0] == self._count or (self._stops[0] < 0 and not files):
-            self._hold()
+            self._hold(tid)
 
-    def _hold(self) -> None:
+    def _hold(self, tid: int) -> None:
         """The worker stands before its call; the suite says how it goes on."""
         self._stops.pop(0)
         self._say(at="stopped", number=self._count, calls=self._made)
         while True:
+            if not select.select([self._channel], [], [], _HOLD_S)[0]:
+                if _has_ended(tid):  # somebody killed it: whoever waits for that waits for us
+                    return
+                continue
             data = self._channel.recv(_MESSAGE_BYTES)
             if not data:
                 sys.exit(0)
@@ -219,6 +226,14 @@ class Tracer:
                     break
                 data += chunk
         return data.partition(b"\0")[0].decode("utf-8", "surrogateescape")
+
+
+def _has_ended(tid: int) -> bool:
+    try:
+        with open(f"/proc/{tid}/stat", encoding="ascii", errors="replace") as status:
+            return status.read().rpartition(")")[2].split()[0] in ("Z", "X")
+    except (FileNotFoundError, ProcessLookupError):
+        return True
 
 
 def tree(pid: int) -> list[int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from lychgate_conformance._after_crash import fits
@@ -88,16 +88,15 @@ def smallest(explorer: Explorer, failure: Failure) -> Failure:
 
 def real_kills(stage: Stage, text: str, frequency: float = 0.0) -> None:
     """SIGKILL at the entry of every call that changes the store, one run for each."""
-    need_strace()
     script = Script.of(text, frequency)
-    pool = stage.pool
     explorer = Explorer(stage.target, stage.root, BOUNDS, stage.clock.left)
-    killer = Killer(stage.target, stage.root, pool, stage.clock.left)
+    killer = Killer(stage.target, stage.pool, stage.clock.left)
     try:
-        places = killer.points(script)
-        if not places:
+        calls = killer.points(script)
+        if len(calls) <= len(script.words):  # answers only
             raise NotMeasured("no call of the adapter changes a file below the store's directory")
-        chosen = places
+        places = range(1, len(calls) + 1)
+        chosen: Sequence[int] = places
         if len(places) > KILLS_MAX:
             chosen = random.Random(stage.rng.random()).sample(places, KILLS_MAX)
         for place in chosen:
@@ -107,8 +106,10 @@ def real_kills(stage: Stage, text: str, frequency: float = 0.0) -> None:
         text = f"{killer.happened} kills of {len(places)} places"
         stage.notes.append(text if len(chosen) == len(places) else f"{text}; PARTIAL")
         if killer.missed:
-            raise NotMeasured(f"{text}; these did not happen: {', '.join(killer.missed[:5])}")
+            missed = ", ".join(map(str, killer.missed[:5]))
+            raise NotMeasured(f"{text}; calls that were not reached: {missed}")
     finally:
+        killer.end()
         explorer.end()
 
 
