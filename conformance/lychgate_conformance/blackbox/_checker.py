@@ -204,7 +204,10 @@ class Checker:
         assert isinstance(tasks, tuple) and isinstance(records, tuple)
         if len(set(tasks)) != len(tasks):
             raise Failed(f"pending_tasks shows a task twice: {tasks}")
-        return canonical(View(records, frozenset(tasks)), self._rules)
+        return self.canonical(View(records, frozenset(tasks)))
+
+    def canonical(self, view: View) -> View:
+        return canonical(view, self._rules)
 
     @functools.cached_property
     def _offered(self) -> dict[str, bool]:
