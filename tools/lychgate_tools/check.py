@@ -36,7 +36,6 @@ from lychgate_tools.ui import (
     add_command,
     colour,
     print_json,
-
     table,
 )
 
@@ -61,6 +60,9 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument("--list", action="store_true", help="list the models and run nothing")
     parser.add_argument(
         "--trace", metavar="MODEL", help="print the counter-example of one model, step by step"
+    )
+    parser.add_argument(
+        "--page", metavar="FILE", help="with --trace: write it as one HTML file (or as *.json)"
     )
     parser.add_argument(
         "--record", action="store_true", help="write the measured numbers into the manifest"
@@ -94,6 +96,9 @@ def add_parser(subparsers: Subparsers) -> None:
 def run(args: argparse.Namespace) -> int:
     spec = locate(args.spec)
     manifest = manifests.load(spec.manifest)
+    if args.page and not args.trace:
+        raise UserError("--page writes the trace of one model: name it with --trace",
+                        ExitCode.USAGE)  # fmt: skip
     names = [args.trace] if args.trace else args.models
     chosen = manifest.chosen(names, args.time_class)
     if args.list:
@@ -108,6 +113,8 @@ def run(args: argparse.Namespace) -> int:
     with Runner(tools) as runner, Progress("TLC", unit="states") as progress:
         results = run_models(spec, chosen, runner, _limits(args, chosen), progress)
     if args.trace:
+        if args.page and results[0].verdict.trace:
+            _write_page(spec, results[0], args.page)
         return _print_trace(results[0], args.json)
     if args.record:
         return _record(spec, results)
@@ -233,6 +240,12 @@ def _print_trace(result: Result, as_json: bool) -> int:
     for line in trace_text.lines(result.verdict):
         print(line)
     return result.code
+
+
+def _write_page(spec: Spec, result: Result, path: str) -> None:
+    from lychgate_tools.page import from_tlc, output  # nobody else needs the lab
+
+    output.write(from_tlc.document(spec, result.model, result.verdict), Path(path))
 
 
 def _record(spec: Spec, results: list[Result]) -> int:

@@ -7,9 +7,13 @@ with both, the plan is run on that mutant (`engine` is the engine as it is).
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from lychgate_conformance.lab._hunt import ENGINE, MUTANTS, find_mutant, led, shrunk, target_named
 from lychgate_conformance.lab._plan import Plan, parse_plan
 from lychgate_conformance.lab._replay import replay
+from lychgate_tools.page import output
+from lychgate_tools.page.from_lab import film
 from lychgate_tools.ui import ExitCode, UserError, print_json, unknown
 
 
@@ -18,8 +22,8 @@ def is_plan(text: str | None) -> bool:
     return text is not None and text.lstrip().startswith("{")
 
 
-def run(plan_text: str | None, mutant: str | None, as_json: bool) -> int:
-    """Replay a plan, a mutant's own run, or a plan on a mutant."""
+def run(plan_text: str | None, mutant: str | None, as_json: bool, page: str | None = None) -> int:
+    """Replay a plan, a mutant's own run, or a plan on a mutant; `page` is where to show it."""
     known = [ENGINE, *(one.name for one in MUTANTS)]
     if mutant is not None and mutant not in known:
         raise unknown("mutant", mutant, known)
@@ -30,6 +34,9 @@ def run(plan_text: str | None, mutant: str | None, as_json: bool) -> int:
         raise UserError(str(error), ExitCode.USAGE) from error
     said: list[str] = []
     try:
+        if page is not None:
+            made, sources, _ = film(plan, target=target)
+            output.write(made.document(sources.as_json()), Path(page))
         text = replay(plan, target, said.append if as_json else print)
     except (LookupError, IndexError) as error:
         what = error.args[0] if isinstance(error, LookupError) and error.args else "other steps"

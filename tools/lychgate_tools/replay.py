@@ -55,13 +55,18 @@ def add_parser(subparsers: Subparsers) -> None:
         action="store_true",
         help="of a case of level 5 every schedule, not only the one that failed",
     )
+    parser.add_argument(
+        "--page", metavar="FILE", help="of a plan: write the run as one HTML file (or as *.json)"
+    )
     parser.add_argument("--show", action="store_true", help="print what would be run, and end")
     parser.add_argument("--debug", action="store_true", help="show tracebacks")
 
 
 def run(args: argparse.Namespace) -> int:
     if args.report is None or args.mutant is not None or lab_replay.is_plan(args.report):
-        return lab_replay.run(args.report, args.mutant, args.json)
+        return lab_replay.run(args.report, args.mutant, args.json, args.page)
+    if args.page:
+        raise UserError("--page shows a plan of the lab, not the cases of a report", ExitCode.USAGE)
     with faults_in_words(args.debug):
         said = read_report(Path(args.report))
         ended = {it["id"]: it["verdict"] for it in said["results"]}

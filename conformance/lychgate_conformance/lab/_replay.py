@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable
+from typing import Protocol
 
 from lychgate_conformance.lab._calls import Violation
 from lychgate_conformance.lab._disk import Machine
@@ -26,7 +27,25 @@ def command(plan: Plan) -> str:
     return f"lychgate replay {shlex.quote(str(plan))}"
 
 
-def replay(plan: Plan, target: Target, say: Callable[[str], None]) -> str:
+class Watcher(Protocol):
+    """Looks at a run while it is replayed; may not change it."""
+
+    def began(self, run: Run, depth: int) -> None:
+        """A phase begins."""
+
+    def about_to(self, run: Run, choice: int) -> None:
+        """A choice is about to be taken."""
+
+    def took(self, run: Run, broken: str) -> None:
+        """It was taken; `broken` is what the run itself has noticed."""
+
+    def ended(self, run: Run, image: Image | None, text: str) -> None:
+        """All processes end, and with an image the host crashes; `text` is what is wrong then."""
+
+
+def replay(
+    plan: Plan, target: Target, say: Callable[[str], None], watcher: Watcher | None = None
+) -> str:
     """Run a plan again, telling every step; the violation, empty when there is none.
 
     Raises LookupError when the plan's image cannot be left by its crash.
@@ -51,7 +70,9 @@ def replay(plan: Plan, target: Target, say: Callable[[str], None]) -> str:
                 ordered=model.order is not Order.FREE,
                 phase=depth,
             )
-            text, left = _replay_phase(run, phase, model, target, depth, limits, say)
+            if watcher is not None:
+                watcher.began(run, depth)
+            text, left = _replay_phase(run, phase, model, target, depth, limits, say, watcher)
             if text or left is None:
                 return text
             image = left
@@ -66,23 +87,33 @@ def _replay_phase(
     depth: int,
     limits: Limits,
     say: Callable[[str], None],
+    watcher: Watcher | None,
 ) -> tuple[str, Image | None]:
     told = 0
     try:
         for choice in phase.choices:
+            if watcher is not None:
+                watcher.about_to(run, choice)
             run.take(choice)
             told = _tell(run, told, say)
+            if watcher is not None:
+                watcher.took(run, "")
         if phase.how == "" and phase.image is None:
             run.check_end()
     except Violation as found:
         _tell(run, told, say)
+        if watcher is not None:
+            watcher.took(run, str(found))
         return str(found), None
     oracle = run.oracle
     oracle.crash()
     if phase.how == "kill":
         say("      all processes end; another one opens the store")
         outcome = Recovery(target, run.machine.boot).outcome(cached_image(run.machine.disk))
-        return verdict(oracle, outcome, run.cache_was_lost), None
+        text = verdict(oracle, outcome, run.cache_was_lost)
+        if watcher is not None:
+            watcher.ended(run, None, text)
+        return text, None
     if phase.image is None:
         return "", None
     image = _find_image(run, phase.image, model, limits)
@@ -90,6 +121,8 @@ def _replay_phase(
     for path, content in zip(image.paths, image.contents, strict=True):
         say(f"        {path}: {content!r}")
     text = verdict(oracle, Recovery(target, f"boot-{depth + 1}").outcome(image), True)
+    if watcher is not None:
+        watcher.ended(run, image, text)
     return text, image
 
 

@@ -103,6 +103,10 @@ class SimFs:
         """Whether a description is open here."""
         return any(found is description for found in self._fds.values())
 
+    def descriptors(self) -> dict[int, Description]:
+        """What is open here, for whoever looks at a run."""
+        return dict(self._fds)
+
     def open_descriptors(self) -> int:
         """How many descriptors are open: none may leak."""
         return len(self._fds)

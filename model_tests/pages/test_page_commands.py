@@ -1,0 +1,147 @@
+"""`lychgate explain`, `lychgate page` and their like: bad input, narrow and old terminals."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from lychgate_tools.cli import main
+from lychgate_tools.page.document import FORMAT, VERSION
+from lychgate_tools.page.lessons import LESSONS
+from lychgate_tools.ui import ExitCode
+
+QUICK = "rename-without-fsync"
+
+
+def said(words: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
+    code = main(words)
+    found = capsys.readouterr()
+    return code, found.out, found.err
+
+
+def test_the_scenarios_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = said(["explain", "--list", "--json"], capsys)
+    assert code == ExitCode.OK
+    assert [it["name"] for it in json.loads(out)] == [it.name for it in LESSONS]
+
+
+@pytest.mark.parametrize(
+    "words, code, told",
+    [
+        (["explain", "gost-inode"], ExitCode.USAGE, "did you mean ghost-inode?"),
+        (["explain"], ExitCode.USAGE, "name a scenario"),
+        (["explain", QUICK, "--open"], ExitCode.USAGE, "--output"),
+        (["explain", QUICK, "--output", "/proc/page.html"], ExitCode.FAULT, "name another file"),
+        (["explain", QUICK, "--run", "/proc/files"], ExitCode.FAULT, "cannot use"),
+        (["page", "missing.json"], ExitCode.USAGE, "cannot read missing.json"),
+        (["check", "Lock", "--page", "x.html"], ExitCode.USAGE, "--trace"),
+    ],
+)
+def test_bad_input(
+    words: list[str], code: int, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One line that says what to do."""
+    found, _, err = said(words, capsys)
+    assert found == code
+    lines = [line for line in err.splitlines() if line.startswith("lychgate: ")]
+    assert len(lines) == 1 and told in lines[0]
+
+
+@pytest.mark.parametrize(
+    "content, told",
+    [
+        (b"\xff\xfe", "not JSON"),
+        (b"[" * 100_000, "not JSON"),
+        (b"[]", f"its format is not {FORMAT}"),
+        (b'{"format": "lychgate-steps", "version": 9}', f"version 9 of {FORMAT}, this program"),
+        (b'{"format": "lychgate-steps", "version": 1}', "is missing"),
+    ],
+)
+def test_a_file_that_is_no_trace(
+    content: bytes, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "trace.json"
+    path.write_bytes(content)
+    code, _, err = said(["page", str(path)], capsys)
+    assert code == ExitCode.USAGE and told in err and len(err.splitlines()) == 1
+
+
+def test_a_trace_file_becomes_the_same_page(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """explain → trace file → page is what explain → page is; the text is the same, too."""
+    trace, first, second = (str(tmp_path / it) for it in ("t.json", "a.html", "b.html"))
+    assert main(["explain", QUICK, "--output", trace]) == ExitCode.OK
+    assert main(["explain", QUICK, "--output", first]) == ExitCode.OK
+    assert main(["page", trace, "--output", second]) == ExitCode.OK
+    assert Path(first).read_bytes() == Path(second).read_bytes()
+    assert json.loads(Path(trace).read_bytes())["version"] == VERSION
+    capsys.readouterr()
+    _, text, _ = said(["page", trace], capsys)
+    assert text == said(["explain", QUICK], capsys)[1]
+
+
+def test_a_trace_that_refers_to_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "t.json"
+    assert main(["explain", QUICK, "--output", str(path)]) == ExitCode.OK
+    document = json.loads(path.read_bytes())
+    document["steps"][1]["worker"] = "nobody"
+    path.write_text(json.dumps(document))
+    code, _, err = said(["page", str(path)], capsys)
+    assert code == ExitCode.USAGE and "'nobody', which is not listed" in err
+
+
+def test_a_page_is_safe_whatever_a_trace_says(tmp_path: Path) -> None:
+    """Text of a trace cannot end its element, and loads nothing."""
+    path = tmp_path / "t.json"
+    assert main(["explain", QUICK, "--output", str(path)]) == ExitCode.OK
+    document = json.loads(path.read_bytes())
+    document["meta"]["title"] = "</script><script>alert(1)</script>{{data}}\ud800"
+    path.write_text(json.dumps(document))
+    assert main(["page", str(path), "--output", str(tmp_path / "p.html")]) == ExitCode.OK
+    page = (tmp_path / "p.html").read_text(encoding="utf-8")
+    assert "<script>alert" not in page and "</script><script>" not in page
+    assert "http:" not in page and "https:" not in page and "src=" not in page
+
+
+def test_old_narrow_and_piped_terminals() -> None:
+    """40 columns, a pipe, NO_COLOR, a locale that is not UTF-8: no traceback, no escape codes."""
+    env = {**os.environ, "COLUMNS": "40", "NO_COLOR": "1", "LC_ALL": "C", "PYTHONUTF8": "0"}
+    env |= {"PYTHONIOENCODING": "ascii", "PYTHONCOERCECLOCALE": "0"}
+    command = [sys.executable, "-m", "lychgate_tools.cli", "explain", QUICK]
+    done = subprocess.run(command, capture_output=True, env=env, check=True)
+    text = done.stdout.decode("ascii")
+    assert "\x1b" not in text and "X promise is broken" in " ".join(text.split())
+    assert all(len(line) <= 40 or " " not in line.strip() for line in text.splitlines())
+
+
+def test_a_run_on_real_files_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    where = tmp_path / "files"
+    code, out, _ = said(["explain", QUICK, "--run", str(where), "--json"], capsys)
+    told = json.loads(out)
+    assert code == ExitCode.OK and told["steps"][-1] == "rename t f"
+    assert (where / "live" / "f").read_bytes() == b"b" * 100
+    code, _, err = said(["explain", QUICK, "--run", str(where)], capsys)
+    assert code == ExitCode.USAGE and "not empty" in err
+
+
+def test_a_plan_of_the_lab_becomes_a_page(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`lychgate replay` on a plan: the page shows the verdict that the replay gives."""
+    plan = (
+        '{"target":"no-fsync-data","model":"portable","workload":"new;0;add:a","fault":null,'
+        '"setting":{},"phases":[[["26x"],null,"kill"]]}'
+    )
+    path = tmp_path / "plan.json"
+    code, out, _ = said(["replay", plan, "--page", str(path)], capsys)
+    assert code == ExitCode.OK and "nothing is broken" in out
+    document = json.loads(path.read_bytes())
+    assert document["meta"]["holds"] is True and document["steps"][-1]["action"] == "Kill"

@@ -1,0 +1,142 @@
+"""A document as text, for terminals and for diffs: the same content as the page, at any width.
+
+    question        where it is a lesson
+    verdict
+    steps           one line each, and below it what changed in which lane, and what a crash leaves
+    rule, guards    where it is a lesson
+
+Nothing depends on colour. `plain` gives the same in ASCII, for terminals that cannot show the rest.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator
+from typing import Any
+
+from lychgate_tools.page.document import BROKEN, Document, apply
+
+_LANES = {"memory": "memory", "cache": "cache ", "disk": "disk  "}
+_PIECES = {
+    "torn": "{}~", "nul": "0*{}", "bad": "!{}", "removal": "-{}", "handle": "<{}>",
+    "lock": "#{}", "buffer": "+{}", "record": "{}", "bytes": "{}", "mark": "({})",
+}  # fmt: skip
+LEGEND = "a record, a~ torn, !a bad, -a removal, 0*n NULs, +a to be written, <w> open, #w locked"
+_OUTCOMES_MAX = 12
+_ASCII = str.maketrans({"→": "->", "✓": "ok", "✗": "X", "●": "*", "×": "x", "…": "...", "–": "-",
+                        "−": "-", "’": "'", "·": "|"})  # fmt: skip
+
+
+def lines(document: Document, width: int = 80) -> Iterator[str]:
+    """The whole text; no line is longer than `width` unless one word is."""
+    lesson, meta = document.get("lesson"), document["meta"]
+    yield from _wrapped(meta["title"], width)
+    if lesson is not None:
+        yield ""
+        yield from _wrapped(f"Question: {lesson['question']}", width)
+    yield ""
+    sign = {True: "✓", False: "✗", None: "●"}[meta.get("holds")]
+    yield from _wrapped(f"{sign} {meta['verdict']}", width)
+    yield ""
+    yield from _steps(document, width)
+    if lesson is not None:
+        yield ""
+        yield from _wrapped(f"Rule: {lesson['rule']}", width)
+        yield "Guards:"
+        for guard in lesson["guards"]:
+            command = f": {guard['command']}" if guard.get("command") else ""
+            yield from _wrapped(f"- {guard['kind']} {guard['name']}{command}", width, "  ")
+        yield from _wrapped(f"On real files: {lesson['run']}", width, "  ")
+    elif meta.get("command"):
+        yield ""
+        yield f"Again: {meta['command']}"
+
+
+def plain(text: str) -> str:
+    """The same in ASCII."""
+    return text.translate(_ASCII).encode("ascii", "backslashreplace").decode("ascii")
+
+
+def _steps(document: Document, width: int) -> Iterator[str]:
+    yield from _wrapped(f"({LEGEND})", width)
+    labels = {it["id"]: it["label"] for it in document["objects"]}
+    names = [it["name"] for it in document["invariants"]]
+    begin = document["meta"].get("begin", 0)
+    state: dict[str, dict[str, Any]] = {}
+    before: list[str] = []
+    for number, step in enumerate(document["steps"]):
+        apply(state, step)
+        who = step.get("worker", "") or ("" if step["kind"] == "begin" else "the world")
+        head = f"{number:3} {who} {step['action']}".replace("  ", " ") if who else (
+            f"{number:3} {step['action']}"
+        )
+        extra = [f"({step['variant']})"] if step.get("variant") else []
+        extra += [step["says"]] if step.get("says") else []
+        yield from _wrapped("  ".join([head, *extra]), width, "      ")
+        if number == 0 or number > begin:
+            yield from _changes(step, state, labels, width)
+        verdicts = step.get("verdicts", [])
+        for name, verdict, old in zip(names, verdicts, before or verdicts, strict=False):
+            if verdict == BROKEN and (old != BROKEN or not before):
+                yield from _wrapped(f"✗ {name} is broken", width, "      ", "    ")
+        before = verdicts
+        if number >= begin and "crash" in step:
+            yield from _crash(step["crash"], width)
+
+
+def _changes(
+    step: Any, state: dict[str, dict[str, Any]], labels: dict[str, str], width: int
+) -> Iterator[str]:
+    for change in step.get("changes", ()):
+        name, lane = change["object"], change["lane"]
+        named = [
+            it["text"] for lanes in state.values() for it in lanes.get("cache") or ()
+            if it["kind"] == "name" and it.get("raw") == name
+        ]  # fmt: skip
+        label = f"{', '.join(named)} = {labels[name]}" if named else labels[name]
+        value = change["now"]
+        if lane == "disk":
+            shown = " | ".join(_pieces(it, labels) for it in value["may"])
+            shown += f" | and {value['more']} more" if value.get("more") else ""
+        else:
+            shown = _pieces(value, labels)
+        yield from _wrapped(f"{_LANES[lane]} {label}: {shown}", width, "        ", "    ")
+
+
+def _pieces(pieces: Any, labels: dict[str, str]) -> str:
+    if pieces is None:
+        return "nothing"
+    said = [
+        f"{it['text']}→{labels.get(it.get('raw', ''), '?')}" if it["kind"] == "name"
+        else _PIECES[it["kind"]].format(it["text"])
+        for it in pieces
+    ]  # fmt: skip
+    return " ".join(said) or "empty"
+
+
+def _crash(crash: Any, width: int) -> Iterator[str]:
+    outcomes, broken = crash["outcomes"], [it for it in crash["outcomes"] if it["holds"] is False]
+    happens = "the crash" if crash["happens"] else "a crash here"
+    count = f"{happens} may leave {crash['images']} images, {len(outcomes)} different to the eye"
+    if not crash["happens"] and not broken:
+        judged = any(it["holds"] for it in outcomes)
+        ending = "; all keep every promise" if judged else ""
+        yield from _wrapped(f"{count}{ending}", width, "      ", "    ")
+        return
+    yield from _wrapped(f"{count}:", width, "      ", "    ")
+    for it in outcomes[:_OUTCOMES_MAX]:
+        sign = {True: "✓", False: "✗", None: "●"}[it["holds"]]
+        many = f" ×{it['images']}" if it["images"] > 1 else ""
+        taken = " (taken here)" if it["taken"] else ""
+        verdict = f": {it['verdict']}" if it["verdict"] else ""
+        yield from _wrapped(f"{sign} {it['label']}{many}{taken}{verdict}", width, "        ",
+                            "      ")  # fmt: skip
+    if len(outcomes) > _OUTCOMES_MAX:
+        yield f"      and {len(outcomes) - _OUTCOMES_MAX} more"
+
+
+def _wrapped(text: str, width: int, after: str = "", first: str = "") -> list[str]:
+    return textwrap.wrap(
+        text, max(20, width), initial_indent=first, subsequent_indent=after or first,
+        break_on_hyphens=False,
+    ) or [""]  # fmt: skip

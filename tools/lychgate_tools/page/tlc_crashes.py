@@ -1,0 +1,96 @@
+"""What a host crash may leave of a state of `FileSystem.tla`, and whether that keeps every promise.
+
+The outcomes are those of `FsHostCrashes`: a directory of `fs.dirs`, and one image per inode that it
+names. Where a module keeps what callers may rely on (`known`), an outcome is judged by
+AcknowledgedSurvives and AbsentStaysAbsent; elsewhere it is not judged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import islice, product
+from typing import Any
+
+from lychgate_tools.page import pieces as shown
+from lychgate_tools.page.document import Crash, Outcome
+from lychgate_tools.tlc.values import Fn, render
+
+_OUTCOMES_MAX = 300
+
+
+def numbered(function: Any) -> dict[int, Any]:
+    """A function over 1..n, which TLC prints as a sequence."""
+    return dict(enumerate(function, start=1)) if isinstance(function, tuple) else dict(function)
+
+
+def ordered(values: Any) -> list[Any]:
+    """The members of a set, in one order."""
+    return sorted(values, key=render)
+
+
+def crash(
+    fs: Any, values: Mapping[str, Any], taken: Any, recovers: bool
+) -> Crash | None:
+    """What a host crash may leave of `fs`; `taken` is what it left in this trace. `recovers`: a
+    reader believes a complete journal (Journal.tla)."""
+    found: dict[Any, Outcome] = {}
+    count = 0
+    for directory, contents in islice(_left(fs), _OUTCOMES_MAX + 1):
+        count += 1
+        files = tuple(
+            (name, shown.of_cells(contents[number]))
+            for name, number in sorted(directory.items()) if number
+        )  # fmt: skip
+        holds, text = _judged(values, directory, contents, recovers)
+        chosen = taken is not None and _is_taken(taken, directory, contents)
+        key = (tuple((name, shown.shape(it)) for name, it in files), text)
+        old = found.get(key)
+        images, chosen = (1, chosen) if old is None else (old.images + 1, chosen or old.taken)
+        label = ", ".join(name for name, _ in files) or "nothing"
+        found[key] = Outcome(label, files, holds, text, images, chosen)
+    if len(found) < 2 and taken is None:
+        return None
+    partial = f"the first {_OUTCOMES_MAX}" if count > _OUTCOMES_MAX else ""
+    listed = sorted(found.values(), key=lambda it: (not it.taken, it.holds is not False))
+    return Crash(tuple(listed), count, taken is not None, partial)
+
+
+def _left(fs: Any) -> Iterator[tuple[Any, dict[int, tuple[str, ...]]]]:
+    """Directories, each with one content per inode that it names."""
+    inodes = numbered(fs["ino"])
+    for directory in ordered(fs["dirs"]):
+        numbers = sorted({it for it in directory.values() if it})
+        images = [ordered({image[0] for image in inodes[it]["disk"]}) for it in numbers]
+        for chosen in product(*images):
+            yield directory, dict(zip(numbers, chosen, strict=True))
+
+
+def _is_taken(taken: Any, directory: Any, contents: dict[int, tuple[str, ...]]) -> bool:
+    inodes = numbered(taken["ino"])
+    return taken["dir"] == directory and all(
+        inodes[number]["mem"] == cells for number, cells in contents.items()
+    )
+
+
+def _judged(
+    values: Mapping[str, Any], directory: Any, contents: dict[int, Any], recovers: bool
+) -> tuple[bool | None, str]:
+    """AcknowledgedSurvives and AbsentStaysAbsent, of one outcome."""
+    known = values.get("known")
+    if not isinstance(known, Fn) or "live" not in directory:
+        return None, ""
+    live = contents.get(directory["live"], ())
+    if recovers:
+        journal = contents.get(directory.get("tmp", 0), ())
+        if journal and journal[-1].startswith("="):
+            whole = "".join(sorted(shown.valid_records(journal[:-1])))
+            if "".join(sorted(journal[-1][1:])) == whole:
+                live = journal[:-1]
+    there = shown.valid_records(live)
+    lost = sorted(r for r in known if known[r] == "present" and r not in there)
+    back = sorted(r for r in known if known[r] == "absent" and r in there)
+    text = "; ".join(
+        [f"{r} was acknowledged and is lost" for r in lost]
+        + [f"{r} was promised to be absent and is there" for r in back]
+    )
+    return not text, text or "keeps every promise"
