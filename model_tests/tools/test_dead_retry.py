@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Iterator, Sequence
+import os
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -24,8 +25,11 @@ from lychgate_tools.dead.records import (
     Json,
     Record,
     Ref,
+    cursor_of,
     from_export,
+    key_of,
     mark_of_dead,
+    parse_cursor,
     to_export,
 )
 from lychgate_tools.dead.retry import Retry, groups
@@ -165,6 +169,56 @@ def test_a_batch_in_hand_is_brought_to_its_end(stop: type[BaseException]) -> Non
     assert store.calls == ["add 0", "add 1", "add 2", "sync", "remove 0 1 2"]
 
 
+@pytest.mark.parametrize("after", range(9))
+def test_killed_anywhere(target: str, after: int) -> None:
+    """U4: at any call, before it or behind it, each task is dead or waits; at worst both."""
+    bury(target, "a", "b", "c")
+    child = os.fork()
+    if child == 0:
+        _retry_and_die(target, after)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+    assert set(dead_ids(target)) | set(pending(target)) == {"a", "b", "c"}
+
+
+def _retry_and_die(target: str, after: int) -> None:
+    left = after
+
+    def dying(call: Callable[..., Any]) -> Callable[..., Any]:
+        def wrapped(*args: object) -> object:
+            nonlocal left
+            for done in (False, True):
+                if left == 0:
+                    os._exit(9)
+                left -= 1
+                if not done:
+                    result = call(*args)
+            return result
+
+        return wrapped
+
+    retry_module.BATCH_MAX = 2
+    with opened(target) as store:
+        for name in ("revive", "sync", "remove"):
+            setattr(store, name, dying(getattr(store, name)))
+        for _ in Retry(store, None, lambda *told: None).run(groups(store, Filter(), frozenset())):
+            pass
+    os._exit(0)
+
+
+def test_what_cannot_be_removed_is_counted() -> None:
+    """U4, F2: it waits and is dead as well; whoever runs the command again should know."""
+
+    class Stuck(Told):
+        def remove(self, refs: Sequence[Ref]) -> int:
+            raise OSError
+
+    store = Stuck(2)
+    work = Retry(store, None, lambda *told: None)
+    with pytest.raises(OSError):
+        list(work.run(groups(store, Filter(), frozenset())))
+    assert (work.tally.revived, work.tally.left) == (0, 2)
+
+
 def test_a_rate_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """U8: by a clock that the test moves; batches are as long as two seconds."""
     now, starts = [100.0], []
@@ -234,4 +288,5 @@ def test_a_line_of_an_export_is_the_record(
     assert stored is not None
     again = from_export(json.dumps(to_export(stored)))
     assert again == stored and mark_of_dead(again) == mark_of_dead(stored)
-    assert math.isfinite(again.failed_at)
+    record = Record(stored, Ref(mark_of_dead(stored), 0, 0))
+    assert parse_cursor(cursor_of(record)) == key_of(record)

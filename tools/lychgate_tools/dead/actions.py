@@ -149,6 +149,8 @@ def retry(store: Store, args: argparse.Namespace) -> int:
         _say(f"{tally.revived} of {len(chosen)} brought back; {store.afterwards}")
         if tally.not_retriable or tally.gone:
             _say(f"cannot be: {tally.not_retriable}; gone already: {tally.gone}")
+        if tally.left:
+            _say(f"brought back, and dead as well because of an error: {tally.left}")
         if tally.twice:
             _say(f"removed by somebody else meanwhile, and may run twice: {tally.twice}")
     return _missing(left) or (ExitCode.SHORT if tally.not_retriable else ExitCode.OK)

@@ -62,6 +62,7 @@ class Tally:
     not_retriable: int = 0
     gone: int = 0  # somebody else removed them first
     twice: int = 0  # the same, after they were added: they may run twice
+    left: int = 0  # added, and not removed from the dead ones, because that failed
 
 
 def job_of(dead: DeadTask, now: float) -> dict[str, object]:
@@ -119,8 +120,10 @@ class Retry:
         batch, self._batch = self._batch, []
         if not batch:
             return
+        self.tally.left += len(batch)
         self._store.sync()
         refs = [ref for group in batch for ref in group.refs]
         removed = self._store.remove(refs)
+        self.tally.left -= len(batch)
         self.tally.revived += len(batch)
         self.tally.twice += max(0, len(refs) - removed)
