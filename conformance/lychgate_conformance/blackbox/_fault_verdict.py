@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from lychgate_conformance._after_crash import fits
 from lychgate_conformance._oracle import TooMany
 from lychgate_conformance._verdict import Inconclusive
 from lychgate_conformance._wire import Json
@@ -112,13 +111,11 @@ def _left(explorer: Explorer, found: Faulted, story: Story) -> Failure | None:
     outcome = checker.outcome(found.image)
     acked = len(found.told)
     text = outcome.error
-    if not text:
-        allowed = frozenset(map(checker.canonical, story.views(acked, False)))
-        if fits(outcome.view, allowed, story.rules):
-            if any(it.error is not None for it in found.told[found.over :]):
-                text = checker.further(found.image, outcome.view)
-            if not text:
-                return None
+    if not text and story.allows(outcome.view, acked, host_crash=False):
+        if any(it.error is not None for it in found.told[found.over :]):
+            text = checker.further(found.image, outcome.view)
+        if not text:
+            return None
     met = Met(found.image, 0)
     found_outcome = replace(outcome, error=text)
     recording = Recording(Recorder())

@@ -13,7 +13,7 @@ from lychgate_conformance.blackbox._faulted import Faulter, Ground
 from lychgate_conformance.blackbox._faults import Fault, Site, ordered
 from lychgate_conformance.blackbox._images import Bounds
 from lychgate_conformance.blackbox._record import Recording
-from lychgate_conformance.blackbox._script import Script
+from lychgate_conformance.blackbox._script import Script, Story
 from lychgate_conformance.blackbox._traced import need_strace
 from lychgate_conformance.lab._image import cached_image
 
@@ -73,7 +73,10 @@ def _ground(explorer: Explorer, script: Script) -> Ground:
     """What a process leaves that has done a script; to the oracle it is another worker."""
     words = tuple(replace(it, worker=_EARLIER) for it in script.words)
     recorded = explorer.run(replace(script, words=words))
-    states = recorded.story.states(len(recorded.story.told), False)
+    assert isinstance(recorded.story, Story)
+    story = recorded.story
+    assert isinstance(story, Story), "the script is a task store's"
+    states = story.states(len(story.told), False)
     return Ground(cached_image(recorded.recording.disk), states)
 
 
