@@ -135,6 +135,10 @@ class Checker:
         ((_, found),) = self.outcomes([image])
         return found
 
+    def forget(self) -> None:
+        """Look at every image anew, also at those whose outcome is known."""
+        self._known.clear()
+
     def _next(self, waiting: deque[_Asked]) -> tuple[Image, Outcome]:
         asked = waiting.popleft()
         if asked.directory is None:
