@@ -190,6 +190,27 @@ def clock_jumps() -> None:
     assert desk.claim(1).receipt == claim.receipt + 2
 
 
+def clock_was_set_back_before_an_open() -> None:
+    """L5, L11: a lease counts from when it began, also for an instance that was not there then."""
+    desk = Desk()
+    desk.enqueue()
+    desk.wait(1_000_000)
+    receipt = desk.claim(10_000).receipt
+    desk = desk.reopened(clean=False).reopened()  # the snapshot knows the item as claimed
+    desk.wait(-1_000_000)
+    assert desk.reopened().claim(10_000).receipt == receipt + 1, "the clock had been wrong"
+
+
+def memory_is_that_of_the_items() -> None:
+    """L14: what became of items takes no memory."""
+    desk = Desk(WIDE)
+    for _ in range(1200):
+        desk.enqueue()
+        desk(desk.queue.ack(desk.claim(10_000).sequence, None))
+    ledger = desk.queue._ledger
+    assert len(ledger._timed) + len(ledger._ready) <= 1100
+
+
 def unclean_end_is_copied() -> None:
     """L11: after an end that was not clean, what is live stands in a new generation."""
     desk = Desk()
@@ -359,6 +380,8 @@ CHECKS = (
     first_reason_stays,
     claims_outlive_a_restart,
     clock_jumps,
+    clock_was_set_back_before_an_open,
+    memory_is_that_of_the_items,
     unclean_end_is_copied,
     other_boot_is_copied,
     poisoned_end_is_copied,

@@ -58,7 +58,7 @@ class Planted:
 
 _APPEND = "_delivery.DeliveryPrograms._append"
 _ROOM = "_delivery.DeliveryPrograms._make_room"
-_ADMITS = "_delivery.DeliveryPrograms._admits"
+_ADMITTED = "_delivery.DeliveryPrograms._admitted"
 _STAGE = "_delivery_publish._stage"
 _COPY = "_delivery_publish._copy"
 _META = "_delivery_files.replace_meta"
@@ -281,12 +281,13 @@ CHECKS = (
          "crc32(body, crc32(header, crc32(_PLACE.pack(*place))))", "crc32(body, crc32(header))",
          damage.tails),
     _one("no-seal", "_delivery_codec.decode",
-         "if zero or version != VERSION or crc != _crc(place, header[:_CRC_AT], body):",
+         "if zero or version != VERSION or crc != _crc(place, data[at : at + _CRC_AT], body):",
          "if version != VERSION:", damage.flipped_anywhere),
     _one("no-footer", "_delivery_codec.decode",
-         "if _FOOTER.unpack(footer) != (FOOTER_MAGIC, crc):", "if False:", damage.flipped_anywhere),
-    _one("no-headroom", _ADMITS,
-         "return admits(self._limits, put(self._limits, self._worst, worst))", "return True",
+         "if _FOOTER.unpack_from(data, end) != (FOOTER_MAGIC, crc):", "if False:",
+         damage.flipped_anywhere),
+    _one("no-headroom", _ADMITTED,
+         "return worst if admits(self._limits, worst) else None", "return worst",
          behaviour.every_item_ends, "DeliverySpaceFits"),
     _one("no-room-for-control", "_delivery_layout.admits",
          "fits(limits, worst) and fits(limits, put(limits, worst, limits.control_bytes_max))",
@@ -294,7 +295,7 @@ CHECKS = (
     _one("no-room-for-reasons", "_delivery_layout.worst_size",
          "item_size(payload, limits.reason_bytes_max) + CLAIM_BYTES", "item_size(payload, 0)",
          behaviour.every_item_ends, "DeliverySpaceNoReason"),
-    _one("acked-only", _ROOM, "smaller = sum(sizes) < self._log.size",
+    _one("acked-only", _ROOM, "smaller = sum(sizes) < log.size",
          "smaller = len(sizes) < self._ledger.high", behaviour.every_item_ends,
          "DeliverySpaceAckedOnly"),
     _one("receipt-ignored", "_delivery_answers.verdict",
@@ -305,6 +306,10 @@ CHECKS = (
          behaviour.first_reason_stays, "DeliveryReasonLost"),
     _one("starved", "_delivery_layout.holds", "until_ms - 2 * length_ms <= now_ms < until_ms",
          "now_ms < until_ms", behaviour.clock_jumps, "DeliveryStarved"),
+    _one("asleep", f"{_LEDGER}._wake", "max(self._latest_ms, item.until_ms - item.length_ms)",
+         "self._latest_ms", behaviour.clock_was_set_back_before_an_open, "DeliveryStarved"),
+    _one("remembers-all", f"{_LEDGER}._wake", "self._sort_anew()", "pass",
+         behaviour.memory_is_that_of_the_items),
     _one("expired-at-recovery", f"{_LEDGER}._claim", "item.attempts, item.until_ms, item.length_ms",
          "item.attempts, _, item.length_ms", behaviour.claims_outlive_a_restart,
          "DeliveryExpired"),

@@ -196,13 +196,13 @@ class DeliveryPrograms:
             if len(payload) > self._limits.payload_bytes_max:
                 return Enqueued(Result.TOO_LARGE)
             size = item_size(len(payload), 0)
-            worst = worst_size(self._limits, len(payload), 0, quarantined=False)
-            if not self._admits(worst) or not await self._make_room(size):
+            worst = self._admitted(worst_size(self._limits, len(payload), 0, quarantined=False))
+            if worst is None or not await self._make_room(size):
                 return Enqueued(Result.FULL)
             sequence = self._ledger.high + 1
             item = ItemBody(State.PENDING, 0, 0, 0, b"", payload)
             await self._append(Kind.ITEM, sequence, item_body(item))
-            self._worst = put(self._limits, self._worst, worst)
+            self._worst = worst
             return Enqueued(Result.OK, sequence)
 
         return await self._in_turn(body)
@@ -273,23 +273,24 @@ class DeliveryPrograms:
         worsts = (item.worst(self._limits) for item in self._ledger.items.values())
         self._worst, self._stale = pack(self._limits, worsts), False
 
-    def _admits(self, worst: int) -> bool:
-        """L6, L9. What has ended since the last count is counted out only when it matters."""
+    def _admitted(self, size: int) -> Fill | None:
+        """The worst case with one more item, None if it has no room (L6, L9). What has ended since
+        the last count is counted out only when it matters."""
         if len(self._ledger.items) >= self._limits.items_max:
-            return False
-        if admits(self._limits, put(self._limits, self._worst, worst)):
-            return True
-        if self._stale:
+            return None
+        worst = put(self._limits, self._worst, size)
+        if not admits(self._limits, worst) and self._stale:
             self._recount()
-        return admits(self._limits, put(self._limits, self._worst, worst))
+            worst = put(self._limits, self._worst, size)
+        return worst if admits(self._limits, worst) else None
 
     async def _make_room(self, size: int) -> bool:
         """Whether a record of this size fits now, behind a new generation if need be (L7)."""
-        limits = self._limits
-        if fits(limits, put(limits, self._log.fill, size)):
+        limits, log = self._limits, self._log
+        if log.takes(size, limits) or fits(limits, put(limits, log.fill, size)):
             return True
         sizes = list(self._ledger.sizes())
-        smaller = sum(sizes) < self._log.size
+        smaller = sum(sizes) < log.size
         if not smaller or not fits(limits, put(limits, pack(limits, sizes), size)):
             return False
         await self._compact()
@@ -308,7 +309,7 @@ class DeliveryPrograms:
         self._poisoned = True
         log, event = self._log, self._ledger.events + 1
         size = control_size(len(body))
-        if put(self._limits, log.fill, size).segments > len(log.segments):
+        if not log.takes(size, self._limits):
             number = len(log.segments) + 1
             fd = await CreateSegment(log.segment_path(number))
             log.segments.append(Segment(number, fd, 0))

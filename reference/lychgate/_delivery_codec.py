@@ -128,23 +128,21 @@ def encode(kind: Kind, sequence: int, event: int, body: bytes, place: Place) -> 
 
 def decode(data: bytes, at: int, place: Place) -> Record | Bad:
     """The record that begins at index `at` of `data`, whose place on disk is `place`."""
-    offset = place.offset
-    header = data[at : at + HEADER_BYTES]
-    if len(header) < HEADER_BYTES:
-        return Bad(offset, f"{len(header)} bytes where a header has {HEADER_BYTES}")
-    magic, version, kind, zero, sequence, event, length, crc = _HEADER.unpack(header)
+    offset, end = place.offset, at + HEADER_BYTES
+    if len(data) < end:
+        return Bad(offset, f"{len(data) - at} bytes where a header has {HEADER_BYTES}")
+    magic, version, kind, zero, sequence, event, length, crc = _HEADER.unpack_from(data, at)
     if magic != MAGIC:
-        return Bad(offset, "zeros" if not any(header) else "no record begins here")
+        return Bad(offset, "zeros" if not any(data[at:end]) else "no record begins here")
     if version not in (0, VERSION):
         return Bad(offset, f"a record of version {version}; this engine knows {VERSION}", True)
-    end = at + HEADER_BYTES + length
-    footer = data[end : end + _FOOTER.size]
-    if len(footer) < _FOOTER.size:
+    end += length
+    if len(data) < end + _FOOTER.size:
         return Bad(offset, "the record goes on beyond the end of the file")
-    if _FOOTER.unpack(footer) != (FOOTER_MAGIC, crc):
+    if _FOOTER.unpack_from(data, end) != (FOOTER_MAGIC, crc):
         return Bad(offset, "the commit footer is not there")
     body = data[at + HEADER_BYTES : end]
-    if zero or version != VERSION or crc != _crc(place, header[:_CRC_AT], body):
+    if zero or version != VERSION or crc != _crc(place, data[at : at + _CRC_AT], body):
         return Bad(offset, "the checksum is wrong for these bytes at this place")
     if kind not in _KINDS:
         return Bad(offset, f"a record of type {kind}, which this engine does not know", True, True)

@@ -9,7 +9,7 @@ from functools import partial
 
 from lychgate._delivery_codec import Bad, Place, Record, decode, parse_item
 from lychgate._delivery_errors import DeliveryCorrupt
-from lychgate._delivery_layout import EMPTY, Fill
+from lychgate._delivery_layout import EMPTY, Fill, Limits
 from lychgate._delivery_ledger import Item
 from lychgate._delivery_ops import (
     CloseMeta,
@@ -83,6 +83,10 @@ class Log:
     @property
     def fill(self) -> Fill:
         return Fill(len(self.segments), self.segments[-1].size) if self.segments else EMPTY
+
+    def takes(self, size: int, limits: Limits) -> bool:
+        """Whether the last segment has room for a record of this size."""
+        return bool(self.segments) and self.segments[-1].size + size <= limits.segment_bytes
 
     @property
     def size(self) -> int:

@@ -26,6 +26,9 @@ from lychgate._delivery_codec import (
 from lychgate._delivery_layout import Limits, holds, item_size, worst_size
 
 
+_STALE_MAX = 1000
+
+
 @dataclass(slots=True)
 class Item:
     """One item. Its payload stays on the disk, in the record at `place`."""
@@ -143,12 +146,22 @@ class Ledger:
     def _wake(self, item: Item) -> None:
         heappush(self._timed, (item.until_ms, item.sequence))
         self._latest_ms = max(self._latest_ms, item.until_ms - item.length_ms)
+        if len(self._timed) + len(self._ready) > 4 * len(self.items) + _STALE_MAX:
+            self._sort_anew()
+
+    def _sort_anew(self) -> None:
+        """Without the entries that no longer count: memory depends on the items, not on what
+        became of them (L14)."""
+        self._timed = [(item.until_ms, item.sequence) for item in self.items.values()]
+        heapify(self._timed)
+        self._ready = []
+        begins = (item.until_ms - item.length_ms for item in self.items.values())
+        self._latest_ms = max(begins, default=0)
 
     def choose(self, now_ms: int) -> Item | None:
         """The item with the lowest number among those that can be claimed."""
         if now_ms < self._latest_ms:  # the clock was set back: what holds must be looked at anew
-            self._timed = [(item.until_ms, item.sequence) for item in self.items.values()]
-            heapify(self._timed)
+            self._sort_anew()
             self._ready = [s for s, item in self.items.items() if item.available(now_ms)]
         self._latest_ms = now_ms
         while self._timed and self._timed[0][0] <= now_ms:

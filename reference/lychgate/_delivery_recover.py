@@ -117,8 +117,8 @@ async def _read_segments(found: Found, numbers: list[int]) -> None:
                 raise DeliveryCorrupt(path, 0, "the segment is missing") from error
             raise
         log.segments.append(Segment(number, fd, 0))
-        data = await read_segment(fd)
-        found.torn = replay(found, log.segments[-1], data, number == max(numbers))
+        last = number == max(numbers)
+        found.torn = replay(found, log.segments[-1], await read_segment(fd), last)
 
 
 def replay(found: Found, segment: Segment, data: bytes, last: bool) -> Truncation | None:

@@ -14,7 +14,13 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from lychgate_tools import bench_designs, bench_peers, bench_sql, bench_store, bench_suite
+from lychgate_tools import (
+    bench_delivery,
+    bench_designs,
+    bench_peers,
+    bench_sql,
+    bench_store,
+)
 from lychgate_tools.bench_measure import Result, surroundings
 from lychgate_tools.bench_store import Plan
 from lychgate_tools.mounts import mount_of
@@ -39,7 +45,7 @@ BENCHES: dict[str, Callable[[Plan], list[Result]]] = {
     "designs": bench_designs.designs,
     "peers": bench_peers.peers,
     "sql": bench_sql.sql,
-    "suite": bench_suite.suite,
+    "delivery": bench_delivery.delivery,
 }
 
 SIZE = 1_000_000
@@ -92,7 +98,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check_space(directory: str, names: list[str], size: int) -> None:
-    small = {"wal-add", "peers", "suite"}
+    small = {"wal-add", "peers"}
     wanted = size * _BYTES_A_RECORD * _COPIES if set(names) - small else 0
     free = shutil.disk_usage(directory).free
     if free < wanted:

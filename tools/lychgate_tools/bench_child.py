@@ -12,15 +12,19 @@ import sys
 import time
 from collections.abc import Sequence
 
-from lychgate import Disk
+from lychgate import DeliveryQueue, Disk
 from lychgate_tools.bench_measure import peak_bytes
 
 PAGE = 50
+SEGMENTS_MAX = 256  # of a delivery queue with a big log
 
 
 def main(arguments: Sequence[str]) -> int:
     job, path, *rest = arguments
     start = time.perf_counter()
+    if job == "open-delivery":
+        DeliveryQueue(path, segments_max=SEGMENTS_MAX).close()
+        return _say(time.perf_counter() - start)
     with Disk(path) as disk:
         if job != "open":
             start = time.perf_counter()
@@ -29,6 +33,10 @@ def main(arguments: Sequence[str]) -> int:
         elif job == "page":
             assert len(disk.list_dead_tasks(limit=PAGE)) == PAGE, "there is a page"
         seconds = time.perf_counter() - start
+    return _say(seconds)
+
+
+def _say(seconds: float) -> int:
     print(json.dumps({"seconds": seconds, "peak_bytes": peak_bytes()}))
     return 0
 

@@ -12,7 +12,7 @@ from lychgate._delivery import DeliveryPrograms
 from lychgate._delivery_answers import Claimed, Enqueued
 from lychgate._delivery_codec import State
 from lychgate._delivery_errors import DeliveryCorrupt, Result
-from lychgate._delivery_layout import EMPTY, Limits
+from lychgate._delivery_layout import EMPTY, Fill, Limits
 from lychgate._delivery_ledger import Ledger
 from lychgate._op import Op, Program
 from lychgate_conformance.lab._simfs import SimFs
@@ -30,8 +30,8 @@ class Queue(DeliveryPrograms):
     def _recount(self) -> None:
         self._worst, self._stale = EMPTY, False
 
-    def _admits(self, worst: int) -> bool:
-        return True
+    def _admitted(self, size: int) -> Fill | None:
+        return EMPTY
 
 
 @dataclass
