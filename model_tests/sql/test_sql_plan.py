@@ -75,7 +75,7 @@ def test_the_claim_uses_its_indexes(make: MakeSql, url: str) -> None:
 
 
 def test_a_claim_locks_its_batch_alone(server: SqlServer) -> None:
-    """Q5: while a claim is open another gets the next rows, and tasks come in between and beyond."""
+    """Q5: while a claim is open others get the next rows, and add between and beyond them."""
     url = server.new_schema()
     driver = driver_of(url, str)
     apply(driver)

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
-import random
-import signal
 import subprocess
 import sys
-import time
-from collections import Counter
-from contextlib import ExitStack
 from pathlib import Path
 
+import pytest
 from sql.database import ask
-from sql.queue_process import TASKS, fail, note, open_worker
 
-from lychgate import Limits, Queue
-from lychgate_tools.sql_server import SqlServer
+from lychgate import Sql
+from lychgate_tools.cli import main
+from lychgate_tools.soak import Fleet, Plan, outcome, soak
 
 HERE = Path(__file__).parent
-PATIENCE_S = 40.0
 
 
 def start(program: str, *arguments: str) -> subprocess.Popen[str]:
@@ -40,99 +36,39 @@ def test_killed_at_every_statement(url: str) -> None:
     assert int(output) >= 30, "kills"
 
 
-class Fleet:
-    """Workers that are killed and stopped, and others in their place."""
-
-    def __init__(self, url: str, log: Path, count: int) -> None:
-        self._url, self._log = url, log
-        self.workers = [self._new() for _ in range(count)]
-
-    def _new(self) -> subprocess.Popen[str]:
-        return start("queue_process.py", self._url, str(self._log))
-
-    def replace(self, index: int, by: int) -> None:
-        """End one, by SIGKILL or gracefully, and start another."""
-        worker = self.workers[index]
-        assert worker.stdout is not None and worker.stdout.readline() == "up\n"
-        worker.send_signal(by)
-        worker.communicate()
-        self.workers[index] = self._new()
-
-    def drain(self) -> None:
-        """Wait until no task is left."""
-        deadline = time.monotonic() + PATIENCE_S
-        while ask(self._url, "SELECT count(*) FROM lychgate_tasks") != [(0,)]:
-            if time.monotonic() > deadline:
-                left = ask(self._url, "SELECT owner_id, claim_count, due_at FROM lychgate_tasks")
-                alive = ask(self._url, "SELECT * FROM lychgate_workers")
-                raise AssertionError((left[:5], alive, time.time(), self.end()))
-            time.sleep(0.1)
-
-    def end(self) -> list[str]:
-        """Stop them all, gracefully; whoever does not stop is killed. What they said."""
-        for worker in self.workers:
-            worker.send_signal(signal.SIGTERM)
-        said = []
-        for worker in self.workers:
-            try:
-                said.append(worker.communicate(timeout=30)[0])
-            except subprocess.TimeoutExpired:
-                worker.kill()
-                said.append("did not stop: " + worker.communicate()[0])
-        self.workers = []
-        return said
+def test_workers_replaced_under_load(url: str, tmp_path: Path) -> None:
+    """Q10, U3, U9: killed at random moments and stopped gracefully, in turn: every task runs or is
+    dead once, none is early, and what ran twice has its reason. `lychgate soak` does it at length.
+    """
+    plan = Plan(tasks=300, workers=3, replacements=5, seed=7)
+    done = soak(url, plan, tmp_path / "runs", lambda turn, what: None)
+    assert done.is_well, done
+    assert (done.dead, done.kills, done.stops) == (plan.failing, 3, 5)
+    assert ask(url, "SELECT count(*) FROM lychgate_tasks WHERE owner_id IS NOT NULL") == [(0,)]
 
 
-def produce(url: str, immediate: int, delayed: int, failing: int) -> None:
-    """Enqueue, and leave what is immediate to the others: this process runs none."""
-    with Queue(open_worker(url), Limits(high_water=10**6), registry=TASKS) as queue:
-        for number in range(immediate):
-            queue.enqueue(note, number, None)
-        for number in range(immediate, immediate + delayed):
-            due = time.time() + random.uniform(0.5, 3.0)
-            queue.enqueue(note, number, due, delay_until=due)
-        for number in range(failing):
-            queue.enqueue(fail, number)
+def test_what_a_soak_finds(sqlite_url: str, tmp_path: Path) -> None:
+    """Q10: lost, early, dead twice, and run twice without a reason, are told apart."""
+    fleet = Fleet(sqlite_url, tmp_path / "runs", 0)
+    fleet.killed, fleet.claims_lost = {1}, 1
+    with Sql(sqlite_url) as worker:
+        for _ in range(2):
+            worker.add_dead_task("d", 1, None, "c", 1)
+    log = "1 1 ok\n1 2 ok\n2 2 early\n3 2 ok\n3 3 ok\n3 3 ok\n"
+    found = outcome(sqlite_url, Plan(tasks=6), fleet, log, 1.0)
+    assert (found.lost, found.early, found.dead, found.dead_twice) == (2, 1, 1, 1)
+    assert (found.twice_by_kill, found.twice_by_lost_claim, found.twice_unexplained) == (1, 1, 1)
+    assert not found.is_well
 
 
-def runs(log: Path) -> tuple[Counter[int], int]:
-    """How often each task ran, and how many ran before their time."""
-    lines = log.read_text().splitlines()
-    return Counter(int(line.split()[0]) for line in lines), sum("early" in it for it in lines)
-
-
-def test_workers_killed_at_random_moments(url: str, tmp_path: Path) -> None:
-    """Q10, U3: every task runs, those that fail are dead once, and none is early."""
-    log = tmp_path / "runs"
-    produce(url, 150, 50, 10)
-    fleet = Fleet(url, log, 2)
-    with ExitStack() as stack:
-        stack.callback(fleet.end)
-        chance = random.Random(7)
-        for turn in range(3):
-            time.sleep(chance.uniform(0.05, 0.5))
-            fleet.replace(turn % 2, signal.SIGKILL)
-        fleet.drain()
-    found, early = runs(log)
-    assert set(found) == set(range(200)) and early == 0
-    dead = ask(url, "SELECT task_id, count(*) FROM lychgate_dead_tasks GROUP BY task_id")
-    assert len(dead) == 10 and {row[1] for row in dead} == {1}
-
-
-def test_a_rolling_restart(server: SqlServer, tmp_path: Path) -> None:
-    """Q10, U9: stopped gracefully one after the other, under load: no task is lost."""
-    from lychgate._sql_options import driver_of
-    from lychgate._sql_schema import apply
-
-    url, log = server.new_schema(), tmp_path / "runs"
-    apply(driver_of(url, str))
-    with ExitStack() as stack:
-        fleet = Fleet(url, log, 3)
-        stack.callback(fleet.end)
-        produce(url, 300, 60, 0)
-        for index in range(3):
-            fleet.replace(index, signal.SIGTERM)
-        fleet.drain()
-    found, early = runs(log)
-    assert set(found) == set(range(360)) and early == 0
-    assert ask(url, "SELECT count(*) FROM lychgate_workers") == [(0,)], "all have left"
+def test_the_command(capsys: pytest.CaptureFixture[str], sqlite_url: str) -> None:
+    """Q10: a summary or JSON; a database in use, or none, is told from a promise that is broken."""
+    words = ["soak", "--tasks", "100", "--workers", "1", "--replacements", "0"]
+    assert main([*words, sqlite_url, "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said["well"] and said["outcome"]["tasks"] == 100 and said["outcome"]["dead"] == 1
+    assert main(["soak", "--tasks", "1"]) == 4 and main(["soak", "nonsense"]) == 4
+    assert main([*words, "mariadb://localhost/x?unix_socket=/nowhere"]) == 3
+    with Sql(sqlite_url) as worker:
+        worker.add_task("in use", 3e9)
+    assert main([*words, sqlite_url]) == 3

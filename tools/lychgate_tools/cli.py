@@ -37,6 +37,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "walk": ("lychgate_tools.walk.command", "take every edge of the state graphs on the engine"),
     "trace": ("lychgate_tools.trace.command", "record traces of the engine and check them by TLC"),
     "sql": ("lychgate_tools.sql", "print, apply or look at the tables of the SQL backend"),
+    "soak": ("lychgate_tools.soak", "replace the workers of an SQL backend under load"),
     "dead": ("lychgate_tools.dead.command", "what an operator does with dead tasks"),
     "site": ("lychgate_tools.site.command", "make a static, searchable site of the pages"),
     "requirements": ("lychgate_tools.requirements", "what states, keeps and tests each one"),
