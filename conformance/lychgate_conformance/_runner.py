@@ -27,6 +27,7 @@ from lychgate_conformance._verdict import (
     UsageError,
     Verdict,
 )
+from lychgate_conformance._wire import Json
 
 Progress = Callable[[int, int, Case], None]
 """Told before each case: how many are done, of how many, and the next."""
@@ -90,19 +91,23 @@ class Runner:
         self._pool = target.new_pool()
         self._ground: tempfile.TemporaryDirectory[str] | None = None
         self._replay: tuple[str, ...] = ()  # words that show the last case's failure and no more
+        self._image: Json = None  # the one that failed
 
-    def run_case(self, case: Case) -> Result:
-        """The result of one case; never raises for what the backend does."""
+    def run_case(self, case: Case, share_s: float | None = None) -> Result:
+        """The result of one case; never raises for what the backend does.
+
+        `share_s`: its share of the budget, for cases that can use more time than they need.
+        """
         if case.id in self.options.skip:
             return self._result(case, Verdict.SKIPPED, self.options.skip[case.id])
         if (unmet := case.unmet(self.target.claims)) is not None:
             return self._result(case, Verdict.NOT_CLAIMED, unmet)
         begun = time.monotonic()
-        self._replay = ()
-        verdict, message, trace, stderr = self._try(case)
+        self._replay, self._image = (), None
+        verdict, message, trace, stderr = self._try(case, share_s)
         return self._result(case, verdict, message, trace, stderr, time.monotonic() - begun)
 
-    def _try(self, case: Case) -> tuple[Verdict, str, str, str]:
+    def _try(self, case: Case, share_s: float | None) -> tuple[Verdict, str, str, str]:
         if self._host is None:
             self._host = self.target.new_host()
         if self._ground is None:  # what an interrupt leaves of a case goes with it
@@ -110,7 +115,7 @@ class Runner:
                 prefix="lychgate-run-", dir=self.options.path, ignore_cleanup_errors=True
             )
         seed = f"{self.options.seed}:{case.id}"
-        clock = Clock(case.limit_s, self.options.call_limit_s)
+        clock = Clock(case.limit_s, self.options.call_limit_s, share_s)
         stage = Stage(self.target, self._host, self._pool, self._ground.name, seed, clock)
         stage.schedule = self.options.schedule
         verdict, message, trace, stderr = Verdict.HARNESS_ERROR, "", "", ""
@@ -129,7 +134,7 @@ class Runner:
         finally:
             if verdict is not Verdict.PASS:
                 stderr = stage.errors()
-                self._replay = stage.replay
+                self._replay, self._image = stage.replay, stage.image
             self._clear(stage, sound=verdict is Verdict.PASS)
         return verdict, message, trace, stderr
 
@@ -177,7 +182,9 @@ class Runner:
         else:
             words = ["lychgate", "conform", *how, *target]
         expected = self.options.expected.get(case.id)
-        return Result(case, verdict, message, trace, stderr, seconds, tuple(words), expected)
+        return Result(
+            case, verdict, message, trace, stderr, seconds, tuple(words), expected, self._image
+        )
 
 
 class Patience:
@@ -191,6 +198,12 @@ class Patience:
     def saw(self, verdict: Verdict) -> None:
         if verdict not in (Verdict.NOT_CLAIMED, Verdict.SKIPPED, Verdict.NOT_MEASURED):
             self._streak = [*self._streak[1 - STREAK :], verdict]
+
+    def share_s(self, cases: int) -> float | None:
+        """What is left of the budget for each of so many cases; None without a budget."""
+        if self._budget_s is None:
+            return None
+        return max(0.0, self._budget_s - (time.monotonic() - self._begun)) / cases
 
     def end(self) -> str | None:
         """Why to stop; None while there is reason to go on."""
@@ -224,7 +237,7 @@ def run(target: Target, options: Options, progress: Progress | None = None) -> R
                 continue
             if progress is not None:
                 progress(done, len(cases), case)
-            results.append(runner.run_case(case))
+            results.append(runner.run_case(case, patience.share_s(len(cases) - done)))
             patience.saw(results[-1].verdict)
         complete = True
         if options.probe and patience.end() is None:

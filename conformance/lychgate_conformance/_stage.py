@@ -32,9 +32,18 @@ CALL_LIMIT_S = 30.0
 class Clock:
     """The time that a case has."""
 
-    def __init__(self, limit_s: float, call_limit_s: float = CALL_LIMIT_S) -> None:
-        self._end = time.monotonic() + limit_s
+    def __init__(
+        self, limit_s: float, call_limit_s: float = CALL_LIMIT_S, share_s: float | None = None
+    ) -> None:
+        """`share_s`: the case's share of a budget, None where the run has none."""
+        now = time.monotonic()
+        self._end = now + max(limit_s, (share_s or 0.0) + call_limit_s)
         self._call_limit_s = call_limit_s
+        self._share_end = now + (share_s or 0.0)
+
+    def has_share(self) -> bool:
+        """Whether a budget leaves time for more than the case needs."""
+        return time.monotonic() < self._share_end
 
     def left(self) -> float:
         """Seconds for the next wait; Inconclusive when the case has none left."""
@@ -208,6 +217,8 @@ class Stage:
         """Level 5: play this one schedule in place of the case's own."""
         self.replay: tuple[str, ...] = ()
         """What a replay command needs besides the case, to do no more than show a failure."""
+        self.image: Json = None
+        """The image that failed, for the report (`blackbox._evidence`)."""
         self.clock = clock
         self.rng = random.Random(seed)
         self.root = Path(tempfile.mkdtemp(prefix="lychgate-case-", dir=base)).resolve()

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from lychgate_conformance._stage import Stage
-from lychgate_conformance._verdict import Failed, NotClaimed, NotMeasured
+from lychgate_conformance._verdict import Failed, Inconclusive, NotClaimed, NotMeasured
 from lychgate_conformance.blackbox._explore import Explorer
-from lychgate_conformance.blackbox._fault_verdict import judge
+from lychgate_conformance.blackbox._fault_verdict import Broken, judge
 from lychgate_conformance.blackbox._faulted import Faulter, Ground
 from lychgate_conformance.blackbox._faults import Fault, Site, ordered
 from lychgate_conformance.blackbox._images import Bounds
@@ -18,13 +18,15 @@ from lychgate_conformance.blackbox._traced import need_strace
 from lychgate_conformance.lab._image import cached_image
 
 FAULTS_MAX = 32
-"""Faults of one case that a verdict needs, where there are so many. With a budget all are tried."""
+"""Faults of one case that a verdict needs, where there are so many. With a budget (`--budget`) as
+many more are tried as there is time for."""
 BOUNDS = Bounds(
     images_max=60, family_max=16, torn_max=6, complete_max=200, sample=6, further_max=1
 )
 """Images of the host's crashes after one fault."""
 
 _EARLIER = 9
+_SHRINKS_MAX = 4
 Choose = Callable[[Sequence[Site], Recording], Iterable[Fault]]
 
 
@@ -45,20 +47,51 @@ def faults(
         script = _offered(explorer, Script.of(text, frequency))
         sites, recording = faulter.study(script)
         plan = ordered(choose(sites, recording), stage.rng.randrange(1 << 30))
-        chosen = plan[: FAULTS_MAX // 2 if host_crash else FAULTS_MAX]
-        for fault in chosen:
+        needed = min(len(plan), FAULTS_MAX // 2 if host_crash else FAULTS_MAX)
+        tried = 0
+        for tried, fault in enumerate(plan, 1):
             found = faulter.run(script, fault)
-            if found is not None:
-                broken = judge(explorer, ground, found)
-                if broken is not None:
-                    raise Failed(str(broken))
-        stage.notes.append(_tally(faulter, len(chosen), len(plan)))
+            if found is not None and (broken := judge(explorer, ground, found)) is not None:
+                raise Failed(str(smallest(faulter, script, choose, broken)))
+            if tried >= needed and not stage.clock.has_share():
+                break
+        stage.notes.append(_tally(faulter, tried, len(plan)))
         if not faulter.happened:
             raise NotMeasured(f"no fault happened: {'; '.join(faulter.missed[:3])}")
     finally:
         if faulter is not None:
             faulter.end()
         explorer.end()
+
+
+def smallest(faulter: Faulter, script: Script, choose: Choose, broken: Broken) -> Broken:
+    """The same fault in a shorter script, where that still breaks a promise; a few are tried."""
+    words = script.words[: broken.faulted.fault.word + 1]
+    best = _alike(faulter, replace(script, words=words), choose, broken)
+    if best is None:
+        return broken
+    for place in range(len(words) - 2, 0, -1)[:_SHRINKS_MAX]:
+        shorter = words[:place] + words[place + 1 :]
+        if words[place].kind != "open":
+            again = _alike(faulter, replace(script, words=shorter), choose, best)
+            if again is not None:
+                best, words = again, shorter
+    return best
+
+
+def _alike(faulter: Faulter, script: Script, choose: Choose, broken: Broken) -> Broken | None:
+    """What the same fault breaks in the last word of another script."""
+    kind, last = broken.faulted.fault.kind, len(script.words) - 1
+    try:
+        found = choose(*faulter.study(script))
+        for fault in (it for it in found if it.kind == kind and it.word == last):
+            run = faulter.run(script, fault)
+            again = judge(faulter.explorer, faulter.ground, run) if run is not None else None
+            if again is not None:
+                return again
+    except (Failed, Inconclusive, NotMeasured):  # what was found stands without it
+        pass
+    return None
 
 
 def _tally(faulter: Faulter, tried: int, planned: int) -> str:
