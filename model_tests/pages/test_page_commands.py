@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from lychgate_conformance._verdict import NotMeasured
+from lychgate_conformance.blackbox._traced import need_strace
 from lychgate_tools.cli import main
 from lychgate_tools.page.document import FORMAT, VERSION
 from lychgate_tools.page.lessons import LESSONS
@@ -130,6 +132,45 @@ def test_a_run_on_real_files_is_told(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert (where / "live" / "f").read_bytes() == b"b" * 100
     code, _, err = said(["explain", QUICK, "--run", str(where)], capsys)
     assert code == ExitCode.USAGE and "not empty" in err
+
+
+def test_a_trace_of_the_engine_becomes_a_page(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What `lychgate trace record` wrote: every event is a step, with what could be seen."""
+    assert main(["trace", "record", "simulator-faults", "--out", str(tmp_path)]) == ExitCode.OK
+    (path,) = tmp_path.glob("*.jsonl")
+    capsys.readouterr()
+    code, out, _ = said(["page", str(path), "--json"], capsys)
+    document = json.loads(out)
+    events = path.read_text().splitlines()[1:]
+    assert code == ExitCode.OK and len(document["steps"]) == len(events) + 1
+    changed = sum('"seen"' in it for it in events)
+    assert changed and sum("changes" in it for it in document["steps"][1:]) == changed
+
+
+def test_a_failed_case_becomes_a_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """D12: a foreign backend that renames what it has not synced; its recorded calls, the words
+    that it acknowledged, and the image of the crash that loses one."""
+    try:
+        need_strace()
+    except NotMeasured as reason:
+        pytest.skip(str(reason))
+    backend = "lychgate_conformance.mutants.durable:StagingNotFsynced"
+    main(["conform", backend, "--case", "L3-DLQ-002", "--report", str(tmp_path)])
+    (report,) = tmp_path.glob("*.json")
+    path = tmp_path / "page" / "trace.json"
+    path.parent.mkdir()
+    assert main(["replay", str(report), "--page", str(path)]) == ExitCode.OK
+    document = json.loads(path.read_bytes())
+    last = document["steps"][-1]
+    assert last["verdicts"] == ["broken"] and last["action"] == "HostCrash"
+    (taken,) = [it for it in last["crash"]["outcomes"] if it["taken"]]
+    assert taken["holds"] is False and "lost" in taken["verdict"]
+    actions = [it["action"] for it in document["steps"]]
+    assert actions.index("rename") < len(actions) - 1
+    assert any(it.get("says") == "dead:a is acknowledged" for it in document["steps"])
+    capsys.readouterr()
 
 
 def test_a_plan_of_the_lab_becomes_a_page(

@@ -18,13 +18,16 @@ from lychgate_conformance._report import as_text
 from lychgate_conformance._session import Command
 from lychgate_conformance._target import load_command
 from lychgate_conformance._verify import read_report, same_suite
-from lychgate_tools import lab_replay
+from lychgate_conformance.blackbox._explain import WATCHERS
+from lychgate_conformance.blackbox._explore import Failure
+from lychgate_tools import lab_replay, replay_image
 from lychgate_tools.conform_target import faults_in_words, known_case
 from lychgate_tools.ui import ExitCode, Progress, Subparsers, UserError, add_command, print_json
 
 _SUMMARY = "run again what failed: the cases of a report, or a plan of the crash lab"
 _EXAMPLE = """lychgate replay reports/conform-disk.json
   lychgate replay reports/conform-disk.json --case L1-KILL-007
+  lychgate replay reports/conform-my-adapter.json --image 3f2a90c1
   lychgate replay --mutant no-tail-repair
 
 It runs the command that the report names, in the current directory: read it first where the report
@@ -56,8 +59,16 @@ def add_parser(subparsers: Subparsers) -> None:
         help="of a case of level 5 every schedule, not only the one that failed",
     )
     parser.add_argument(
-        "--page", metavar="FILE", help="of a plan: write the run as one HTML file (or as *.json)"
+        "--page",
+        metavar="FILE",
+        help="write a plan's run, or the crash that fails a case, as one HTML file (or as *.json)",
     )
+    parser.add_argument(
+        "--image",
+        metavar="DIGEST",
+        help="put this failing image before the adapter again (the first digits are enough)",
+    )
+    parser.add_argument("--write", metavar="DIR", help="with --image: also put it there")
     parser.add_argument("--show", action="store_true", help="print what would be run, and end")
     parser.add_argument("--debug", action="store_true", help="show tracebacks")
 
@@ -65,10 +76,10 @@ def add_parser(subparsers: Subparsers) -> None:
 def run(args: argparse.Namespace) -> int:
     if args.report is None or args.mutant is not None or lab_replay.is_plan(args.report):
         return lab_replay.run(args.report, args.mutant, args.json, args.page)
-    if args.page:
-        raise UserError("--page shows a plan of the lab, not the cases of a report", ExitCode.USAGE)
     with faults_in_words(args.debug):
         said = read_report(Path(args.report))
+        if args.image is not None:
+            return replay_image.run(said, args.image, args.write, _target, args.json)
         ended = {it["id"]: it["verdict"] for it in said["results"]}
         ids = tuple(args.case) or tuple(it for it, how in ended.items() if how in _TROUBLE)
         for case_id in ids:
@@ -79,7 +90,10 @@ def run(args: argparse.Namespace) -> int:
             return ExitCode.OK
         if not ids:
             raise UserError("no case of the report failed; name one with --case", ExitCode.USAGE)
-        again = _again(said, ids, whole=args.whole)
+        if args.page is None:
+            again = _again(said, ids, whole=args.whole)
+        else:
+            again = _shown(said, ids, args.whole, Path(args.page))
     after = {it.case.id: it.verdict.value for it in again.results}
     other = {it: (ended[it], after.get(it)) for it in ids if after.get(it) != ended[it]}
     if args.json:
@@ -126,6 +140,24 @@ def _schedule(said: Any, case_id: str) -> str:
     """The schedule of a failure of level 5; empty for any other case."""
     (words,) = (shlex.split(it["replay"]) for it in said["results"] if it["id"] == case_id)
     return words[words.index("--schedule") + 1] if "--schedule" in words else ""
+
+
+def _shown(said: Any, ids: tuple[str, ...], whole: bool, path: Path) -> Report:
+    """The same, with the last crash that failed a case written as a page."""
+    from lychgate_tools.page import from_failure, output  # nobody else needs the lab
+
+    found: list[Failure] = []
+    WATCHERS.append(found.append)
+    try:
+        again = _again(said, ids, whole)
+    finally:
+        WATCHERS.remove(found.append)
+    if not found:
+        raise UserError(f"no case failed by a crash; {path} was not written", ExitCode.SHORT)
+    failed = [it.case.id for it in again.results if it.verdict.value == "fail"]
+    name = failed[-1] if failed else ids[-1]
+    output.write(from_failure.document(found[-1], _words(said), name), path)
+    return again
 
 
 def _target(said: Any) -> Target:

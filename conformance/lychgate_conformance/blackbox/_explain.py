@@ -10,7 +10,7 @@ Rules of this file
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from lychgate_conformance.blackbox._explore import Failure
 from lychgate_conformance.blackbox._record import Recording
@@ -35,8 +35,14 @@ _MODEL_IMAGES_MAX = 800
 """Images of a named model among which a failing one is looked for."""
 
 
+WATCHERS: list[Callable[[Failure], None]] = []
+"""Given every failure that is explained, for whoever shows it in another way."""
+
+
 def explain(failure: Failure) -> str:
     """All of it, as lines."""
+    for watcher in WATCHERS:
+        watcher(failure)
     what = "host crash" if failure.host_crash else "process kill"
     if failure.depth > 1:
         what += " within the recovery of an earlier one"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from lychgate_tools.page import output
+from lychgate_tools.page import from_engine, output
 from lychgate_tools.page.document import read
 from lychgate_tools.ui import Subparsers, add_command
 
@@ -21,9 +21,11 @@ exit codes:
 
 def add_parser(subparsers: Subparsers) -> None:
     parser = add_command(subparsers, "page", _SUMMARY, _EXAMPLE)
-    parser.add_argument("trace", metavar="TRACE", help="a file of the format lychgate-steps")
+    parser.add_argument("trace", metavar="TRACE", help="a file of the format lychgate-steps, or a "
+                        "*.jsonl of `lychgate trace record`")  # fmt: skip
     output.add_options(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    return output.give(args, read(Path(args.trace)))
+    path = Path(args.trace)
+    return output.give(args, from_engine.document(path) if path.suffix == ".jsonl" else read(path))

@@ -126,9 +126,12 @@ class Eyes:
         return ordered or [None]
 
     def after(self, images: ImageSet, image: Image) -> dict[str, Lanes]:
-        """All objects once the host has started again from one of these images."""
-        family = next(it for it in images.families if _has(it, image))
+        """All objects once the host has started again from one of these images; none at all when
+        the set holds only a part of them and this one is not in it."""
+        family = next((it for it in images.families if _has(it, image)), None)
         found: dict[str, Lanes] = {}
+        if family is None:
+            return found
         for number, entries in _directories(family):
             names = names_of([(name, self._id(it)) for name, it in entries])
             found[self._object(number, "directory")] = Lanes((), names, (names,))
@@ -242,5 +245,9 @@ def words(pieces: Pieces) -> str:
     """A content in words."""
     if pieces is None:
         return "not there"
-    said = [_SIGNS.get(it["kind"], "{}").format(it["text"]) for it in pieces]
+    said = [
+        "a torn line" if it["kind"] == "torn" and it["text"].endswith(" bytes")
+        else _SIGNS.get(it["kind"], "{}").format(it["text"])
+        for it in pieces
+    ]  # fmt: skip
     return ", ".join(said) or "empty"

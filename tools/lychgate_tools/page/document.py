@@ -8,6 +8,7 @@
     steps       who, which step, what changed in which lane of which object, verdicts, crash
 
 Rules of this file
+  * An empty list of disk contents means that they are not known.
   * Every object has three lanes: `memory` (what processes hold and have not written yet, and their
     descriptors), `cache` (what every process sees, and locks), `disk` (every content that a host
     crash may leave: one when it is durable). A lane holds pieces; null is "there is nothing".
@@ -164,7 +165,8 @@ class Builder:
             changed = [lane for lane in LANES if then[lane] != after[lane]]
             changes += [{"object": name, "lane": lane, "now": after[lane]} for lane in changed]
             self._now[name] = now
-            if self.steps and changed and (move := _move(step.kind, before, now)):
+            move = _move(step.kind, before, now) if self.steps and name not in gone else None
+            if move is not None:
                 moves.append([name, *move])
         return changes, moves
 

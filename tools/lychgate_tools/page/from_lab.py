@@ -107,7 +107,8 @@ class Film:
         shown = _found(self._recovery(boot).outcome(now))
         if image is None:
             files = self._eyes.files(now)
-            outcome = Outcome("what the kernel has", files, not text, _plain(text), 1, True)
+            verdict_text = _plain(text) or "keeps every promise"
+            outcome = Outcome("what the kernel has", files, not text, verdict_text, 1, True)
             step = Step("Kill", "kill", "", "SIGKILL to every process",
                         f"all processes end; {shown}")  # fmt: skip
             step.crash = Crash((outcome,), 1, True)
@@ -277,7 +278,7 @@ def film(
     text = replay(plan, aim, lambda _: None, shown)
     made.meta["holds"] = not text
     made.meta["verdict"] = says or (
-        f"{plan.target}: {_plain(text)}." if text else "Nothing is broken."
+        f"{_plain(text).capitalize()}." if text else "Nothing is broken."
     )
     made.meta["begin"] = opening_ends(made)
     return made, sources, shown

@@ -80,7 +80,9 @@ def _of_text(line: bytes) -> list[Piece]:
     """A line of a file that is not the engine's."""
     if not line.strip(b"\0"):
         return [_nul(len(line))]
-    return [piece("bytes", _short(line.rstrip(b"\n")), _raw(line))]
+    if not line.endswith(b"\n"):
+        return [piece("bytes", f"no newline: {len(line)} bytes", _raw(line))]
+    return [piece("bytes", _short(line[:-1]), _raw(line))]
 
 
 def _short(content: bytes) -> str:

@@ -95,6 +95,8 @@ def _changes(
         ]  # fmt: skip
         label = f"{', '.join(named)} = {labels[name]}" if named else labels[name]
         value = change["now"]
+        if lane == "disk" and not value["may"]:
+            continue
         if lane == "disk":
             shown = " | ".join(_pieces(it, labels) for it in value["may"])
             shown += f" | and {value['more']} more" if value.get("more") else ""

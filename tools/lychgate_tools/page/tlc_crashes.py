@@ -48,7 +48,7 @@ def crash(
         images, chosen = (1, chosen) if old is None else (old.images + 1, chosen or old.taken)
         label = ", ".join(name for name, _ in files) or "nothing"
         found[key] = Outcome(label, files, holds, text, images, chosen)
-    if len(found) < 2 and taken is None:
+    if taken is None and (len(found) < 2 or all(it.holds is None for it in found.values())):
         return None
     partial = f"the first {_OUTCOMES_MAX}" if count > _OUTCOMES_MAX else ""
     listed = sorted(found.values(), key=lambda it: (not it.taken, it.holds is not False))

@@ -72,6 +72,7 @@ class Trace {
     const same = (a, b) => JSON.stringify(a) === JSON.stringify(b);
     const cache = lanes.cache && lanes.cache.filter((it) => it.kind !== "lock");
     const may = (lanes.disk || { may: [null] }).may;
+    if (!may.length) return ["not known", "?"];
     if (may.length === 1 && same(may[0], cache)) return ["durable", "●"];
     if (may.some((it) => same(it, cache))) return ["may be lost", "◐"];
     return cache === null && may.length === 1 && may[0] === null ? ["", ""] : ["not on disk", "○"];

@@ -70,7 +70,7 @@ function changeOf(before, now) {
 
 function diskOf(disk) {
   const may = (disk || { may: [null] }).may;
-  if (may.length === 1) return [piecesOf(may[0])];
+  if (may.length < 2) return may.length ? [piecesOf(may[0])] : [];
   const rows = may.map((it, n) =>
     el("div", { class: "or" }, el("small", {}, n ? "or" : ""), piecesOf(it)));
   return disk.more ? [...rows, el("div", { class: "quiet" }, `and ${disk.more} more`)] : rows;
@@ -119,7 +119,8 @@ function show() {
   $("says").textContent = step.says || "";
   const touched = [...new Set((step.changes || []).map((it) => it.object))];
   const all = trace.data.objects.map((it) => it.id).filter((id) => state[id]);
-  const shown = $("full").checked || n === 0 ? all : touched;
+  const whole = $("full").checked || n === 0 || trace.isBroken(n);
+  const shown = whole ? all : touched;
   $("files").replaceChildren(...shown.map((id) => fileOf(id, state, before, step)));
   if (!shown.length && all.length)
     $("files").append(el("p", { class: "quiet" }, "No file changes in this step."));
@@ -136,8 +137,11 @@ function showCrash(step) {
   if (!crash) return $("crash").replaceChildren();
   const few = crash.outcomes.length;
   const count = `${crash.images} ${crash.images === 1 ? "image" : "images"}`;
-  const head = crash.happens ? "What the crash may leave" : "If the power failed here";
-  const text = `${count} ${crash.images === 1 ? "is" : "are"} legal; ${few} `
+  const kill = step.kind === "kill";
+  const head = kill ? "What the kernel keeps" : crash.happens ? "What the crash may leave"
+    : "If the power failed here";
+  const text = kill ? "A process that ends loses its memory, and nothing that it has written."
+    : `${count} ${crash.images === 1 ? "is" : "are"} legal; ${few} `
     + `${few === 1 ? "looks" : "look"} different${crash.partial ? ` (partial: ${crash.partial})` : ""}.`;
   here.outcome = Math.min(here.outcome, few - 1);
   const one = crash.outcomes[here.outcome];
