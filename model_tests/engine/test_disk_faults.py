@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -260,3 +261,19 @@ def test_opening_fails(
             again.kill()
         step += 1
     assert step > 30
+
+
+def test_a_directory_that_is_not_durable_is_not_taken_for_one(tmp_path: Path) -> None:
+    """D22, F2: the directory was made by the open that failed; to the next one it is there."""
+    path = tmp_path / "storage"
+    error = OSError(errno.EIO, os.strerror(errno.EIO))
+    for _ in range(2):
+        store = Store(path)
+        store.fs.arm(Fault(0, error, only="fsync_dir"))
+        with pytest.raises(StorageError, match="in FsyncParent"):
+            store.open()
+        store.kill()
+    Store(path).open().close()
+    elsewhere = Store(path)
+    elsewhere.fs.arm(Fault(0, OSError(errno.EACCES, "not ours"), only="fsync_dir"))
+    elsewhere.open().close()
