@@ -20,6 +20,7 @@ from typing import Any
 from lychgate_conformance._case import LEVELS, Case, all_cases, suite_digest
 from lychgate_conformance._claims import Claims, as_mapping
 from lychgate_conformance._verdict import ExitCode, Verdict, exit_code
+from lychgate_conformance._wire import Json
 
 SCHEMA = "lychgate-conformance/1"
 
@@ -39,6 +40,8 @@ class Result:
     replay: tuple[str, ...]
     expected: str | None = None
     """Why it was known to fail."""
+    image: Json = None
+    """The image that failed, if it was one (`blackbox._evidence`)."""
 
     @property
     def untried(self) -> bool:
@@ -209,6 +212,7 @@ def _result_json(result: Result) -> dict[str, Any]:
         "stderr": result.stderr[-4000:],
         "replay": shlex.join(result.replay),
         "seconds": round(result.seconds, 4),
+        **({"image": result.image} if result.image is not None else {}),
     }
 
 

@@ -10,6 +10,7 @@ from lychgate_conformance._after_crash import fits
 from lychgate_conformance._stage import Stage
 from lychgate_conformance._verdict import Failed, Inconclusive, NotMeasured
 from lychgate_conformance.blackbox._checker import can_reboot
+from lychgate_conformance.blackbox._evidence import evidence
 from lychgate_conformance.blackbox._explain import explain
 from lychgate_conformance.blackbox._explore import Explorer, Failure
 from lychgate_conformance.blackbox._images import Bounds
@@ -36,7 +37,7 @@ def explore(stage: Stage, go: Callable[[Explorer], Failure | None]) -> None:
         failure = go(explorer)
         stage.notes.append(str(explorer.tally))
         if failure is not None:
-            raise Failed(explain(smallest(explorer, failure)))
+            raise _found(stage, explorer, smallest(explorer, failure))
     finally:
         explorer.end()
 
@@ -121,4 +122,13 @@ def _judge(stage: Stage, explorer: Explorer, killed: Killed) -> None:
         problem = "what is there is not what was acknowledged"
     problem = problem or checker.further(killed.image, killed.outcome.view)
     if problem:
-        raise Failed(explain(killed.failure(problem)))
+        raise _found(stage, explorer, killed.failure(problem))
+
+
+def _found(stage: Stage, explorer: Explorer, failure: Failure) -> Failed:
+    """A failure as the end of a case, its image kept for the report."""
+    boot = failure.depth if failure.host_crash else 0
+    frequency = failure.script.frequency
+    checker = explorer.checker(frequency, boot)
+    stage.image = evidence(failure.met.image, checker, frequency, boot)
+    return Failed(explain(failure))
