@@ -161,7 +161,7 @@ class Eyes:
             number = 1 if old is None else old.images + 1
             if old is not None and not chosen:
                 files, chosen = old.files, old.taken
-            label = _label(now, files)
+            label = label_of(now, files)
             found[key] = Outcome(label, files, holds, text, number, chosen)
         more = next(islice(images.images(), _IMAGES_MAX, None), None) is not None
         partial = [images.partial] if images.partial else []
@@ -225,7 +225,7 @@ def _directories(family: Family) -> Iterator[tuple[int, list[tuple[str, int]]]]:
         yield (inode_of[path] if path else ROOT), listed
 
 
-def _label(
+def label_of(
     now: tuple[tuple[str, Pieces], ...], left: tuple[tuple[str, Pieces], ...]
 ) -> str:
     """An outcome in a few words: where it differs from what every process has seen."""

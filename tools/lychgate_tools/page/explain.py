@@ -181,8 +181,7 @@ def _from_tlc(lesson: Lesson, source: lessons.Model) -> Made:
     (model,) = manifests.load(spec.manifest).chosen([source.name], "quick")
     verdict, config = _checked(source)
     made = from_tlc.builder(spec, model, verdict, lesson.title, lesson.says, config)
-    if lesson.says:
-        made.meta["holds"] = True
+    made.meta["holds"] = lesson.holds
 
     def on_real_files(path: Path, say: real_files.Say) -> Image | None:
         real_files.states_again(verdict.trace, path, say)

@@ -74,7 +74,7 @@ def builder(
         config or spec.config(model.config),
         title=title or model.name,
         verdict=words,
-        holds=False if not says else None,
+        holds=False,
         source="tlc",
         name=model.name,
         about=model.about,
@@ -88,6 +88,10 @@ def builder(
         broken = verdict.violated if last and verdict.violated in made.checked else ""
         _add(made, before, state, broken)
         before = state.values
+    outcomes = made.steps[-1].get("crash", {}).get("outcomes", [])
+    lost = next((it["verdict"] for it in outcomes if it["holds"] is False), "")
+    if lost and not says:
+        made.meta["verdict"] = f"{words.rstrip('.')}: {lost}."
     return made
 
 
@@ -302,7 +306,7 @@ def _owners(values: Mapping[str, Any], fd: str) -> str:
         if isinstance(inherited, Fn):
             owners += [who for who in sorted(inherited) if inherited[who] == fd]
         owners += [who for who in sorted(lock) if fd.startswith(who)]
-    return " and ".join(owners) or fd
+    return " and ".join(owners) or "w"
 
 
 def _buffered(values: Mapping[str, Any], number: int) -> list[Piece]:

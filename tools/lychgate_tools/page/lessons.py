@@ -57,6 +57,8 @@ class Lesson:
     rule: str
     guards: tuple[tuple[str, str], ...]
     says: str = ""
+    holds: bool = False
+    """Whether the promise is kept: most lessons are about how it is not."""
 
 
 def _whole(image: Image, ended: bool) -> str:
@@ -133,6 +135,7 @@ LESSONS: tuple[Lesson, ...] = (
             ("requirement", "D13"), ("requirement", "D20"), ("invariant", "NoGhostWrite"),
             ("model", "DeadTasksGhostInode"), ("mutant", "ghost-inode"), ("mutant", "cached-data"),
         ),  # fmt: skip
+        "NoGhostWrite is broken: what is written next goes to an inode that no name leads to.",
     ),
     Lesson(
         "ghost-renamed-back",
@@ -155,6 +158,8 @@ LESSONS: tuple[Lesson, ...] = (
             ("invariant", "AcknowledgedSurvives"), ("model", "DeadTasksGhostRename"),
             ("mutant", "ghost-inode"),
         ),  # fmt: skip
+        "AbsentStaysAbsent is broken: a was promised to be absent, and is back under the "
+        "live name.",
     ),
     Lesson(
         "in-place-rewrite",
@@ -239,6 +244,7 @@ LESSONS: tuple[Lesson, ...] = (
             ("case", "L3-HANDOFF-001"), ("mutant", "unburied"),
         ),  # fmt: skip
         "Nothing is lost: the task is in both stores. At least once, not exactly once.",
+        holds=True,
     ),
     Lesson(
         "fibers-sharing-a-lock",
@@ -253,6 +259,7 @@ LESSONS: tuple[Lesson, ...] = (
             ("requirement", "D15"), ("invariant", "MutualExclusion"), ("model", "LockNoFlag"),
             ("mutant", "no-flag"),
         ),  # fmt: skip
+        "MutualExclusion is broken: both fibers have the lock.",
     ),
     Lesson(
         "unlinked-lock-file",
@@ -266,6 +273,7 @@ LESSONS: tuple[Lesson, ...] = (
             ("requirement", "D13"), ("requirement", "D24"), ("invariant", "MutualExclusion"),
             ("model", "LockUnlinkedOnRelease"), ("mutant", "lock-unlinked"),
         ),  # fmt: skip
+        "MutualExclusion is broken: each worker has locked a file of its own.",
     ),
     Lesson(
         "fork-with-a-lock",
@@ -279,6 +287,7 @@ LESSONS: tuple[Lesson, ...] = (
             ("requirement", "D23"), ("invariant", "MutualExclusion"), ("model", "LockForkShares"),
             ("mutant", "fork-shares-lock"), ("mutant", "fork-keeps-lock"),
         ),  # fmt: skip
+        "MutualExclusion is broken: parent and child have the lock at once.",
     ),
     Lesson(
         "fsync-failure",
@@ -330,6 +339,7 @@ LESSONS: tuple[Lesson, ...] = (
             ("model", "JournalComesBack"), ("model", "JournalRecoversUnsynced"),
         ),  # fmt: skip
         "The promise holds: the record that stays is read again after the crash.",
+        holds=True,
     ),
 )
 """All scenarios, in the order of a course."""

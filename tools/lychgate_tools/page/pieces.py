@@ -146,8 +146,10 @@ def of_cells(cells: Sequence[str]) -> list[Piece]:
             place += 1
         elif cell == "0":
             found.append(_nul(1))
-        elif cell.endswith(("<", ">")):
-            found.append(piece("torn", cell))
+        elif cell.endswith("<"):
+            found.append(piece("torn", cell[:-1]))
+        elif cell.endswith(">"):
+            found.append(piece("bad", f"end of {cell[:-1]}"))
         elif cell.startswith("="):
             found.append(piece("mark", f"complete: {cell[1:]}"))
         else:

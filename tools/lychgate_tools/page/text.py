@@ -3,6 +3,7 @@
     question        where it is a lesson
     verdict
     steps           one line each, and below it what changed in which lane, and what a crash leaves
+                    if that is something else than a step before
     rule, guards    where it is a lesson
 
 Nothing depends on colour. `plain` gives the same in ASCII, for terminals that cannot show the rest.
@@ -64,12 +65,11 @@ def _steps(document: Document, width: int) -> Iterator[str]:
     begin = document["meta"].get("begin", 0)
     state: dict[str, dict[str, Any]] = {}
     before: list[str] = []
+    told: list[str] = []
     for number, step in enumerate(document["steps"]):
         apply(state, step)
         who = step.get("worker", "") or ("" if step["kind"] == "begin" else "the world")
-        head = f"{number:3} {who} {step['action']}".replace("  ", " ") if who else (
-            f"{number:3} {step['action']}"
-        )
+        head = f"{number:3} {who}{' ' if who else ''}{step['action']}"
         extra = [f"({step['variant']})"] if step.get("variant") else []
         extra += [step["says"]] if step.get("says") else []
         yield from _wrapped("  ".join([head, *extra]), width, "      ")
@@ -80,8 +80,10 @@ def _steps(document: Document, width: int) -> Iterator[str]:
             if verdict == BROKEN and (old != BROKEN or not before):
                 yield from _wrapped(f"✗ {name} is broken", width, "      ", "    ")
         before = verdicts
-        if number >= begin and "crash" in step:
-            yield from _crash(step["crash"], width)
+        left = list(_crash(step["crash"], width)) if number >= begin and "crash" in step else []
+        if left != told:
+            yield from left
+        told = left
 
 
 def _changes(

@@ -12,7 +12,8 @@ from itertools import islice, product
 from typing import Any
 
 from lychgate_tools.page import pieces as shown
-from lychgate_tools.page.document import Crash, Outcome
+from lychgate_tools.page.disk import KEPT, label_of
+from lychgate_tools.page.document import Crash, Outcome, Pieces
 from lychgate_tools.tlc.values import Fn, render
 
 _OUTCOMES_MAX = 300
@@ -35,23 +36,22 @@ def crash(
     reader believes a complete journal (Journal.tla)."""
     found: dict[Any, Outcome] = {}
     count = 0
+    inodes = numbered(fs["ino"])
+    now = _files(fs["dir"], {number: inode["mem"] for number, inode in inodes.items()})
     for directory, contents in islice(_left(fs), _OUTCOMES_MAX + 1):
         count += 1
-        files = tuple(
-            (name, shown.of_cells(contents[number]))
-            for name, number in sorted(directory.items()) if number
-        )  # fmt: skip
+        files = _files(directory, contents)
         holds, text = _judged(values, directory, contents, recovers)
         chosen = taken is not None and _is_taken(taken, directory, contents)
         key = (tuple((name, shown.shape(it)) for name, it in files), text)
         old = found.get(key)
         images, chosen = (1, chosen) if old is None else (old.images + 1, chosen or old.taken)
-        label = ", ".join(name for name, _ in files) or "nothing"
-        found[key] = Outcome(label, files, holds, text, images, chosen)
+        found[key] = Outcome(label_of(now, files), files, holds, text, images, chosen)
     if taken is None and (len(found) < 2 or all(it.holds is None for it in found.values())):
         return None
     partial = f"the first {_OUTCOMES_MAX}" if count > _OUTCOMES_MAX else ""
-    listed = sorted(found.values(), key=lambda it: (not it.taken, it.holds is not False))
+    listed = sorted(found.values(), key=lambda it: (not it.taken, it.holds is not False, it.label != KEPT)
+    )
     return Crash(tuple(listed), count, taken is not None, partial)
 
 
@@ -63,6 +63,14 @@ def _left(fs: Any) -> Iterator[tuple[Any, dict[int, tuple[str, ...]]]]:
         images = [ordered({image[0] for image in inodes[it]["disk"]}) for it in numbers]
         for chosen in product(*images):
             yield directory, dict(zip(numbers, chosen, strict=True))
+
+
+def _files(directory: Any, contents: Mapping[int, Any]) -> tuple[tuple[str, Pieces], ...]:
+    """Names with what they lead to."""
+    return tuple(
+        (name, shown.of_cells(contents[number]))
+        for name, number in sorted(directory.items()) if number
+    )  # fmt: skip
 
 
 def _is_taken(taken: Any, directory: Any, contents: dict[int, tuple[str, ...]]) -> bool:

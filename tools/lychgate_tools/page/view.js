@@ -5,7 +5,7 @@ const HEIGHT = 30; // of a row, as in the style
 const AROUND = 12; // rows kept above and below those in sight
 const LANE_NAMES = { memory: "process memory", cache: "OS cache", disk: "disk" };
 const KINDS = {
-  call: "call", write: "write", sync: "sync", name: "name", lock: "lock", read: "read",
+  call: "call", write: "write", sync: "sync", name: "name", lock: "lock", read: "read", open: "open",
   return: "return", crash: "crash or kill",
 };
 const SIGNS = {
@@ -326,9 +326,11 @@ function still() {
       el("h3", {}, "On real files"), el("p", {}, el("code", {}, lesson.run)));
   }
   $("rows").setAttribute("aria-rowcount", trace.steps.length);
+  const longest = Math.max(2, ...workers.map((it) => it.id.length));
   document.body.style.setProperty("--workers", Math.max(1, workers.length));
+  document.body.style.setProperty("--lane", `${0.45 * longest + 0.6}rem`);
   $("head").append(el("span"), el("span", { class: "lanes" },
-    ...workers.map((it) => el("span", {}, it.id.replace(/^worker /, "")))), el("span", {}, "step"));
+    ...workers.map((it) => el("span", {}, it.id))), el("span", {}, "step"));
   const kinds = new Set(trace.steps.map((it) => (it.kind === "kill" ? "crash" : it.kind)));
   $("legend").append(...Object.entries(KINDS).filter(([kind]) => kinds.has(kind)).map(([kind, name]) =>
     el("li", {}, el("span", { class: `shape ${kind}` }), name)));
