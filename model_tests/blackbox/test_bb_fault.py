@@ -211,7 +211,7 @@ def test_an_adapter_that_dies_has_failed(faulters: Faulters) -> None:
     limit = Limit(resource.RLIMIT_FSIZE, 0)
     fault = Fault("full", ("full",), 1, limit=limit, stays=True, errors=("EFBIG",))
     problem = broken(faulter, script, fault)
-    assert problem is not None and "died of it" in str(problem) and "dead:c   died" in str(problem)
+    assert problem is not None and "ended with it" in str(problem) and "dead:c   died" in str(problem)
 
 
 def test_a_family_is_the_process_and_what_it_started() -> None:

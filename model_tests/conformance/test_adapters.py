@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from conformance.languages import LANGUAGES, adapter, python_adapter
 from lychgate_conformance import Options, Report, Verdict, all_cases, run
+from lychgate_conformance._session import Command
 from lychgate_conformance._target import load_command
+from lychgate_conformance.adapters import HOME
 
 QUIET = (Verdict.PASS, Verdict.NOT_CLAIMED)
 SLOW = (
@@ -45,6 +48,20 @@ def test_example_survives_kills_and_host_crashes(tmp_path: Path) -> None:
     report = run(load_command(adapter("c", tmp_path)), Options(case_ids=CRASHES))
     assert trouble(report) == []
     assert all(it.verdict is Verdict.PASS for it in report.results)
+
+
+def test_an_adapter_that_believes_its_files_fails(tmp_path: Path) -> None:
+    """D28, F3: what a crash has made of a line reaches standard output; the backend is to blame."""
+    words = adapter("c", tmp_path).words  # skipped where there is no compiler
+    source = (HOME / "c_adapter.c").read_text(encoding="utf-8")
+    trusting = source.replace("if (size < SUM) return 0;", "return size >= SUM;")
+    assert trusting != source
+    (tmp_path / "trusting.c").write_text(trusting, encoding="utf-8")
+    program = f"{words[0]}-trusting"
+    subprocess.run(["cc", "-O1", "-o", program, str(tmp_path / "trusting.c")], check=True)
+    report = run(load_command(Command((program,))), Options(case_ids=("L3-DLQ-003",)))
+    assert report.results[0].verdict is Verdict.FAIL
+    assert "[noise-on-stdout]" in report.results[0].message
 
 
 DISK = ("survives_host_crash=yes", "uses_path=yes", "disk_layout=yes", "multi_thread=yes")

@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lychgate_conformance._after_crash import View
+from lychgate_conformance._findings import Finding
 from lychgate_conformance._history import result_of
 from lychgate_conformance._host import KillableHost
 from lychgate_conformance._oracle import Rules
@@ -145,7 +146,7 @@ class Checker:
             return asked.image, asked.known or self._known[asked.key]
         try:
             found = self._answer()
-        except BackendDied as error:
+        except (BackendDied, Finding) as error:  # all was well with it before it saw this image
             found = Outcome(_NOTHING, f"the adapter, opening the store: {error}")
             self._end_host()
             for left in waiting:
@@ -251,7 +252,7 @@ class Checker:
         write_image(image, directory)
         try:
             return self._further(directory, view)
-        except BackendDied as error:
+        except (BackendDied, Finding) as error:
             self._end_host()
             return f"used after its recovery: {error}"
         finally:

@@ -88,8 +88,8 @@ def judge(explorer: Explorer, ground: Ground, found: Faulted) -> Broken | None:
 
 def _live_problem(found: Faulted, story: Story) -> str:
     """What is wrong with the answers themselves."""
-    if found.last_words:
-        return f"the adapter died of it: {found.last_words}"
+    if found.end:
+        return f"the adapter ended with it: {found.end}"
     for place, it in enumerate(found.told):
         if it.word.worker != 1 and (it.reply is None or it.error is not None):
             return f"then another process could not go on: {it.word} {answer(it)}"

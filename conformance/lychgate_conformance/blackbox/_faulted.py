@@ -18,9 +18,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from lychgate_conformance._findings import Finding
 from lychgate_conformance._host import Hosts, KillableHost
 from lychgate_conformance._oracle import State
-from lychgate_conformance._verdict import BackendDied, Failed, Inconclusive, NotMeasured
+from lychgate_conformance._verdict import BackendDied, Inconclusive, NotMeasured
 from lychgate_conformance.blackbox._attached import Attached, family
 from lychgate_conformance.blackbox._calls import RECORDED
 from lychgate_conformance.blackbox._checker import STORE, write_image
@@ -84,8 +85,8 @@ class Faulted:
     """The word in which the fault showed first."""
     over: int
     """The word before which the fault was over."""
-    last_words: str = ""
-    """Of an adapter that died."""
+    end: str = ""
+    """How the adapter ended, when it died."""
 
 
 class _Life:
@@ -98,6 +99,8 @@ class _Life:
         self.told: list[Told] = []
         self.opened = False
         self.over = 0
+        self.end: BackendDied | Finding | None = None
+        """How the adapter ended, when it is dead."""
         self._explorer = explorer
 
     @property
@@ -118,8 +121,8 @@ class _Life:
         limit_s = self._explorer.left()
         try:
             reply = host.ask(request, limit_s)
-        except BackendDied:
-            reply = None
+        except (BackendDied, Finding) as error:  # it answered well where nothing had failed
+            reply, self.end = None, error
         except Inconclusive as error:
             raise Inconclusive(f"{word}: {error}") from error
         self.told.append(Told(word, call, reply))
@@ -186,6 +189,8 @@ class Faulter:
                 life.do(word)
         finally:
             attached.let_go()
+        if life.end is not None:
+            raise life.end
         told = [checked(it.word, it.call, it.reply) for it in life.told]
         events = _settled(read_trace(attached.output), life.host.output)
         verbs = [it.kind for it in script.words]
@@ -231,14 +236,11 @@ class Faulter:
         if struck is None:
             self._end_host()  # whatever was hit instead may have done it harm
         else:
-            words = ""
-            if life.dead:
-                words = life.host.errors()[-300:] or "its standard error is empty"
-            elif self._goes_on:
+            if not life.dead and self._goes_on:
                 self._watch(life)
             image, over = snapshot(life.world), life.over
             told = list(life.told)
-            found = Faulted(fault, script, told, image, recorded, struck, over, words)
+            found = Faulted(fault, script, told, image, recorded, struck, over, str(life.end or ""))
             self._close(life)
         return found
 
@@ -251,8 +253,8 @@ class Faulter:
             before = _Life(self.explorer, self._host, self._world(), script)
             for word in script.words:
                 before.do(word)
-            if before.dead:
-                raise Failed(f"the adapter died where nothing had failed: {self._host.errors()}")
+            if before.end is not None:
+                raise before.end
             if self._can_close(script):
                 before.do(Word(1, "close"))
         life = _Life(self.explorer, self._host, self._world(), script)
