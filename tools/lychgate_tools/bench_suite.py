@@ -1,9 +1,9 @@
 """The conformance suite itself (bench `suite`): how fast it kills, looks at images and records.
 
-    a kill before a call, and a look at what is there    beside a bare start, the same words, SIGKILL
-    an image looked at by a long-lived adapter           beside the same adapter on an empty store
-    a script recorded under strace                       beside the same script without
-    a schedule of level 5, one worker stopped            beside the same words one after the other
+    a kill before a call, and a look at what is there   beside a bare start, the words, SIGKILL
+    an image looked at by a long-lived adapter          beside the same adapter on an empty store
+    a script recorded under strace                      beside the same script without
+    a schedule of level 5, one worker stopped           beside the same words one after the other
 
 Each for the disk backend in a process of Python's, and for the example adapter in C where there is
 a C compiler: that one is all suite and next to no backend.

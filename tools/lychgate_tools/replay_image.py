@@ -1,4 +1,4 @@
-"""`lychgate replay REPORT --image DIGEST`: the image that failed, put before the same adapter again.
+"""`lychgate replay REPORT --image DIGEST`: the failed image, put before the same adapter again.
 
 The report holds every byte of it (`blackbox._evidence`). What the adapter lists is compared with
 what it listed then; whether that is allowed, the case has said.
