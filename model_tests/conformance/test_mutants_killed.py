@@ -9,14 +9,7 @@ import pytest
 
 from lychgate_conformance import Options, Verdict, load_target, run
 from lychgate_conformance.mutants import CONTROLS
-from lychgate_conformance.mutants._trial import AnyMutant, every_mutant, try_mutant
-
-SHORT = (
-    *(f"L0-DMG-{n:03d}" for n in range(1, 27)),
-    *("L1-LOCK-002", "L1-LOCK-003", "L1-KILL-005", "L1-KILL-010", "L1-RACE-002", "L1-RACE-008"),
-)
-"""The cases that the line disk is there for; its waiting tasks are the disk backend's own."""
-
+from lychgate_conformance.mutants._trial import LINE_DISK, AnyMutant, every_mutant, try_mutant
 
 @pytest.mark.parametrize("mutant", every_mutant(), ids=lambda it: it.name)
 def test_mutant_is_killed(mutant: AnyMutant) -> None:
@@ -38,7 +31,7 @@ def test_control_is_not_killed(level: int) -> None:
 
 
 def test_line_disk_is_not_killed() -> None:
-    report = run(load_target(CONTROLS[1], in_process=True), Options(case_ids=SHORT))
+    report = run(load_target(CONTROLS[1], in_process=True), Options(case_ids=LINE_DISK))
     trouble = [
         f"{it.case.id}: {it.message}" for it in report.results if it.verdict is not Verdict.PASS
     ]

@@ -3,23 +3,22 @@
 A mutant is led by default: its entry names the part, the workload and the steps that are known to
 show it. With `--search` it gets no hint and all parts are gone through. The finding is shrunk, and
 `lychgate replay --mutant NAME` shows it step by step. A mutant that survives is exit code 1, and so
-is an engine that fails in one of the same runs.
+is an engine that fails in one of the same runs. `lychgate mutants suite`, in `mutants_suite`, does
+the same to the conformance suite.
 """
 
 from __future__ import annotations
 
 import argparse
-import math
-import multiprocessing
 import re
-import time
 from collections.abc import Iterator
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
-from itertools import islice
+from functools import partial
 
 from lychgate_conformance.lab._hunt import MUTANTS, Kill, control, find_mutant, free, led, shrunk
 from lychgate_conformance.lab._plan import Plan
 from lychgate_conformance.lab._replay import command
+from lychgate_tools import mutants_suite
+from lychgate_tools.pool import each
 from lychgate_tools.ui import (
     ExitCode,
     Progress,
@@ -32,21 +31,27 @@ from lychgate_tools.ui import (
     unknown,
 )
 
+_SUMMARY = "plant faults in the engine, or in backends for the suite; every one is found"
 _EXAMPLE = """lychgate mutants engine
   lychgate mutants engine no-tail-repair ghost-inode --json
   lychgate mutants engine --search 60 --jobs 2
+  lychgate mutants suite --level 0 --level 1 --jobs 2
+  lychgate mutants suite --quick --json
+
+`suite`: backends with one planted fault each, in Python and over stdio in other languages, on the
+cases that they name; then backends in which nothing is planted. A case that no mutant fails and
+that has no reason to stay counts as a survivor.
 
 exit codes:
-  0 every mutant is killed and the engine survives   1 a survivor, or a false alarm   4 usage"""
+  0 every mutant is killed, no control is   1 a survivor, or a false alarm
+  2 some could not be tried here, or the budget ended first   4 usage"""
 
 _REQUIREMENT = re.compile(r"\b[DWUF]\d+\b")
 
 
 def add_parser(subparsers: Subparsers) -> None:
-    parser = add_command(
-        subparsers, "mutants", "plant faults in the engine; the lab kills every one", _EXAMPLE
-    )
-    parser.add_argument("what", choices=["engine"], help="whose mutants")
+    parser = add_command(subparsers, "mutants", _SUMMARY, _EXAMPLE)
+    parser.add_argument("what", choices=["engine", "suite"], help="whose mutants")
     parser.add_argument("names", nargs="*", metavar="NAME", help="only these mutants")
     parser.add_argument(
         "--budget", type=float, metavar="SECONDS", help="begin no mutant after so long"
@@ -56,22 +61,29 @@ def add_parser(subparsers: Subparsers) -> None:
         type=float,
         default=0.0,
         metavar="SECONDS",
-        help="no hints: search all parts for so long per mutant",
+        help="engine: no hints, search all parts for so long per mutant",
     )
     parser.add_argument("--seed", type=int, default=1, help="of a search")
+    parser.add_argument(
+        "--level", type=int, action="append", default=[], help="suite: only this level"
+    )
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes (default: 1)")
     parser.add_argument(
-        "--quick", action="store_true", help="show the runs as they are found, not the smallest"
+        "--quick",
+        action="store_true",
+        help="engine: runs as they are found, not the smallest; suite: one case for each mutant",
     )
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.jobs < 1:
+        raise UserError("--jobs is a number of processes, at least 1", ExitCode.USAGE)
+    if args.what == "suite":
+        return mutants_suite.run(args)
     known = [mutant.name for mutant in MUTANTS]
     for name in args.names:
         if name not in known:
             raise unknown("mutant", name, known)
-    if args.jobs < 1:
-        raise UserError("--jobs is a number of processes, at least 1", ExitCode.USAGE)
     names = args.names or known
     done: dict[str, tuple[Kill, list[str]]] = {}
     interrupted = False
@@ -98,23 +110,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _killed(args: argparse.Namespace, names: list[str]) -> Iterator[tuple[Kill, list[str]]]:
-    deadline = time.monotonic() + (math.inf if args.budget is None else args.budget)
-    waiting = (name for name in names if time.monotonic() <= deadline)
-    if args.jobs == 1:
-        for name in waiting:
-            yield _try(name, args.search, args.seed, args.quick)
-        return
-    spawn = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(args.jobs, mp_context=spawn) as pool:
-        running: set[Future[tuple[Kill, list[str]]]] = set()
-        while True:
-            for name in islice(waiting, args.jobs - len(running)):
-                running.add(pool.submit(_try, name, args.search, args.seed, args.quick))
-            if not running:
-                return
-            first = next(as_completed(running))
-            running.discard(first)
-            yield first.result()
+    work = partial(_try, search=args.search, seed=args.seed, quick=args.quick)
+    return each(names, work, args.jobs, args.budget)
 
 
 def _try(name: str, search: float, seed: int, quick: bool) -> tuple[Kill, list[str]]:

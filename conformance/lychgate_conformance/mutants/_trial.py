@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,8 +17,16 @@ from lychgate_conformance._runner import Options, run
 from lychgate_conformance._target import Target, load_command, load_target
 from lychgate_conformance._verdict import Verdict
 from lychgate_conformance.blackbox._strace import strace_path
+from lychgate_conformance.mutants import CONTROLS
 from lychgate_conformance.mutants._base import Mutant, all_mutants
-from lychgate_conformance.mutants.foreign import FOREIGN, ForeignMutant
+from lychgate_conformance.mutants.foreign import (
+    FOREIGN,
+    LANGUAGES,
+    ForeignMutant,
+    build,
+    installed,
+    patched,
+)
 
 AnyMutant = Mutant | ForeignMutant
 
@@ -65,7 +73,7 @@ def levels_of(mutant: AnyMutant) -> frozenset[int]:
 
 def unmeasurable(mutant: AnyMutant) -> str:
     """What is missing to try it here; empty when nothing is."""
-    if isinstance(mutant, ForeignMutant) and mutant.program is None:
+    if isinstance(mutant, ForeignMutant) and not installed(mutant.language):
         return f"needs {mutant.language}, which is not installed"
     if any(case_id[1] in _TRACED for case_id in mutant.kills) and strace_path() is None:
         return "needs strace: install the package of that name"
@@ -104,13 +112,23 @@ def _target(mutant: AnyMutant, place: Path) -> Target:
     return load_target(mutant.spec, in_process=True)
 
 
-def try_control(spec: str, case_ids: tuple[str, ...]) -> Trial:
-    """A backend in which nothing is planted: a case that fails on it is a false alarm."""
+def try_control(name: str, case_ids: tuple[str, ...]) -> Trial:
+    """A backend in which nothing is planted: a case that fails on it is a false alarm.
+
+    `name`: of a backend in Python, or of the language of an example adapter.
+    """
     begun = time.monotonic()
-    results = run(load_target(spec, in_process=True), Options(case_ids=case_ids)).results
+    with tempfile.TemporaryDirectory(prefix="lychgate-control-") as place:
+        if name in LANGUAGES:
+            if not installed(name):
+                return Trial(name, {}, (), (), f"needs {name}, which is not installed", 0.0)
+            target = load_command(build(name, patched(name, ()), Path(place)))
+        else:
+            target = load_target(name, in_process=True)
+        results = run(target, Options(case_ids=case_ids)).results
     quiet = (Verdict.PASS, Verdict.NOT_CLAIMED)
     return Trial(
-        spec,
+        name,
         {it.case.id: 0 for it in results if it.verdict is Verdict.FAIL},
         tuple(it.case.id for it in results if it.verdict is Verdict.PASS),
         tuple(
@@ -121,6 +139,30 @@ def try_control(spec: str, case_ids: tuple[str, ...]) -> Trial:
         "",
         time.monotonic() - begun,
     )
+
+
+LINE_DISK = (
+    *(f"L0-DMG-{n:03d}" for n in range(1, 27)),
+    *("L1-LOCK-002", "L1-LOCK-003", "L1-KILL-005", "L1-KILL-010", "L1-RACE-002", "L1-RACE-008"),
+)
+"""The cases that the line disk is there for; its waiting tasks are the disk backend's own."""
+
+
+def controls(levels: Collection[int]) -> dict[str, tuple[str, ...]]:
+    """Backends in which nothing is planted, and the cases of these levels that they are held to."""
+    every = tuple(it.id for it in all_cases() if it.level in levels)
+    plain, lines = CONTROLS
+    found = {
+        "disk": every,
+        "nil": tuple(it for it in every if it[1] == "0"),
+        plain: tuple(it for it in every if it[1] in "01"),
+        lines: tuple(it for it in every if it in LINE_DISK),
+        "lychgate_conformance.mutants._durable:Durable": tuple(it for it in every if it[1] in "23"),
+    }
+    for language in LANGUAGES:
+        named = {it for mutant in FOREIGN if mutant.language == language for it in mutant.kills}
+        found[language] = tuple(it for it in every if it in named)
+    return {name: case_ids for name, case_ids in found.items() if case_ids}
 
 
 def idle_cases(levels: Iterable[int]) -> dict[str, str]:

@@ -19,6 +19,7 @@ from pathlib import Path
 from lychgate_conformance._session import Command
 from lychgate_conformance.adapters import HOME
 
+LANGUAGES = ("c", "node", "ruby")
 _SOURCES = {"c": "c_adapter.c", "node": "node_adapter.mjs", "ruby": "ruby_adapter.rb"}
 _PROGRAMS = {"c": "cc", "node": "node", "ruby": "ruby"}
 
@@ -38,11 +39,6 @@ class ForeignMutant:
     def language(self) -> str:
         return self.name.partition("-")[0]
 
-    @property
-    def program(self) -> str | None:
-        """What runs or compiles the language; None where it is not installed."""
-        return shutil.which(_PROGRAMS[self.language])
-
     def source(self) -> str:
         """The patched text."""
         return patched(self.language, self.patch)
@@ -50,6 +46,11 @@ class ForeignMutant:
     def command(self, place: Path) -> Command:
         """The mutant, written or compiled into a directory."""
         return build(self.language, self.source(), place)
+
+
+def installed(language: str) -> bool:
+    """Whether this machine can run it."""
+    return shutil.which(_PROGRAMS[language]) is not None
 
 
 def patched(language: str, patch: tuple[tuple[str, str], ...]) -> str:
@@ -135,7 +136,7 @@ FOREIGN = (
 def main(name: str) -> int:
     """Become the mutant. Scripts are given on the command line, the program in C by descriptor."""
     mutant = next(it for it in FOREIGN if it.name == name)
-    program = mutant.program
+    program = shutil.which(_PROGRAMS[mutant.language])
     if program is None:
         print(f"{mutant.language} is not installed", file=sys.stderr)
         return 3
