@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from lychgate_tools import bench_peers
+from lychgate_tools import bench_peers, bench_sql_peers
 from lychgate_tools.bench import BENCHES
 from lychgate_tools.bench_measure import compare, in_child
 from lychgate_tools.bench_store import PREFIX, Plan, task_id, write_dead, write_wal
 from lychgate_tools.cli import main
+from lychgate_tools.sql_server import PostgresServer
 from lychgate_tools.ui import UserError
 
 from lychgate import Disk
@@ -44,7 +45,7 @@ def test_ratio_is_the_median_of_the_rounds() -> None:
     assert compare(lambda: next(first), lambda: next(second), rounds=5).ratio == 2.0
 
 
-@pytest.mark.parametrize("name", [name for name in BENCHES if name != "peers"])
+@pytest.mark.parametrize("name", [name for name in BENCHES if "peers" not in name])
 def test_every_bench_measures(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -77,6 +78,23 @@ def test_a_missing_peer_is_not_a_pass(
     monkeypatch.setattr(bench_peers, "PEERS", {"huey": ("enqueue", missing)})
     assert main(["bench", "peers", "--path", str(tmp_path), *SMALL]) == 2
     assert 'pip install "lychgate[bench]"' in capsys.readouterr().out
+
+
+def test_missing_peers_of_the_sql_backend(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Q5: the same where there is no server, or a server and no peer."""
+
+    def missing(module: str) -> None:
+        raise ImportError(module)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(bench_sql_peers, "_import", missing)
+        assert main(["bench", "sql-peers", "--path", str(tmp_path), *SMALL]) == 2
+    assert 'pip install "lychgate[bench]"' in capsys.readouterr().out
+    monkeypatch.setattr(PostgresServer, "missing", lambda: "no server here")
+    assert main(["bench", "sql-peers", "--path", str(tmp_path), *SMALL]) == 2
+    assert "no server here" in capsys.readouterr().out
 
 
 def test_peers_take_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -143,6 +143,8 @@ class Worker:
                 name = self.name
                 count = self._pool.transact("close", lambda db: self._db.stop(db, name))
                 self._stats.count("released", count)
+                with self._guard:
+                    self._held.clear()
 
     # --- tasks in hand ------------------------------------------------------------------------
 

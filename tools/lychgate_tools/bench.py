@@ -19,7 +19,9 @@ from lychgate_tools import (
     bench_designs,
     bench_peers,
     bench_sql,
+    bench_sql_peers,
     bench_store,
+    bench_suite,
 )
 from lychgate_tools.bench_measure import Result, surroundings
 from lychgate_tools.bench_store import Plan
@@ -45,7 +47,9 @@ BENCHES: dict[str, Callable[[Plan], list[Result]]] = {
     "designs": bench_designs.designs,
     "peers": bench_peers.peers,
     "sql": bench_sql.sql,
+    "sql-peers": bench_sql_peers.peers,
     "delivery": bench_delivery.delivery,
+    "suite": bench_suite.suite,
 }
 
 SIZE = 1_000_000
@@ -98,7 +102,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check_space(directory: str, names: list[str], size: int) -> None:
-    small = {"wal-add", "peers"}
+    small = {"wal-add", "peers", "suite"}
     wanted = size * _BYTES_A_RECORD * _COPIES if set(names) - small else 0
     free = shutil.disk_usage(directory).free
     if free < wanted:
