@@ -91,8 +91,25 @@ FOREIGN = (
     ForeignMutant(
         "c-no-lock",
         "In C: writes without the lock.",
-        ("L1-RACE-001",),
+        ("L1-RACE-001", "L5-ADD-001"),
         (("int well = !flock(s->fd, LOCK_EX) && catch_up(s)", "int well = catch_up(s)"),),
+    ),
+    ForeignMutant(
+        "c-unlocks-early",
+        "In C: lets go of the lock between what it has read and what it writes.",
+        ("L5-ADD-001", "L5-REM-002", "L5-TWICE-001"),
+        (
+            (
+                "catch_up(s) && call(s, verb, request, out);",
+                "catch_up(s) && !flock(s->fd, LOCK_UN) && call(s, verb, request, out);",
+            ),
+        ),
+    ),
+    ForeignMutant(
+        "node-claims-many",
+        "In JavaScript: claims several processes and has no lock.",
+        ("L5-ADD-001", "L5-ADD-002"),
+        (("  multi_process: false,\n", "  multi_process: true,\n"),),
     ),
     ForeignMutant(
         "node-no-fsync",
@@ -121,7 +138,7 @@ FOREIGN = (
     ForeignMutant(
         "ruby-no-lock",
         "In Ruby: writes without the lock.",
-        ("L1-RACE-001",),
+        ("L1-RACE-001", "L5-REM-002"),
         (("    @file.flock(File::LOCK_EX)\n", ""),),
     ),
     ForeignMutant(
