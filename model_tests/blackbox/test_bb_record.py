@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -22,7 +23,7 @@ from lychgate_conformance.blackbox._record import (
     snapshot,
 )
 from lychgate_conformance.blackbox._strace import parse
-from lychgate_conformance.lab._image import image_of
+from lychgate_conformance.lab._image import Symlink, image_of
 from lychgate_conformance.lab._micro import EntryAdd, Scope, Sync, UnitWrite
 
 pytestmark = pytest.mark.skipif(
@@ -200,3 +201,15 @@ def test_an_answer_stands_before_what_it_caused(tmp_path: Path) -> None:
     assert [type(it).__name__ for it in found.disk.log] == ["Ack", "EntryAdd"]
     assert [(it.adapter, it.line, it.at) for it in found.spoken] == [(0, b"{", 0)]
 
+
+
+def test_nothing_is_read_through_what_an_adapter_leaves(tmp_path: Path) -> None:
+    """F3: a symlink is what it says, never what it leads to; a pipe is not waited for."""
+    (tmp_path / "outside").write_text("not ours")
+    world = tmp_path / "world"
+    world.mkdir()
+    (world / "link").symlink_to(tmp_path / "outside")
+    assert snapshot(world) == image_of({"link": Symlink(str(tmp_path / "outside"))})
+    os.mkfifo(world / "pipe")
+    with pytest.raises(Unexplained, match="pipe is no regular file"):
+        snapshot(world)

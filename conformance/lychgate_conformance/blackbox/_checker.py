@@ -13,8 +13,10 @@ Rules of this file
 
 from __future__ import annotations
 
+import atexit
 import functools
 import os
+import secrets
 import shutil
 import subprocess
 import tempfile
@@ -321,10 +323,14 @@ def request_to_open(handle: int, directory: Path, frequency: float) -> Json:
 
 
 def memory_directory(prefix: str) -> Path:
-    """A new directory, on a file system in memory where there is one."""
+    """A new directory, on a file system in memory where there is one. It goes with this process at
+    the latest: an interrupt may come where nobody has taken charge of it yet."""
     memory = "/dev/shm"
     base = memory if os.access(memory, os.W_OK) else None
-    return Path(tempfile.mkdtemp(prefix=prefix, dir=base)).resolve()
+    path = Path(base or tempfile.gettempdir()) / f"{prefix}{secrets.token_hex(8)}"
+    atexit.register(shutil.rmtree, path, ignore_errors=True)
+    path.mkdir(0o700)
+    return path.resolve()
 
 
 def write_image(image: Image, directory: Path) -> None:

@@ -102,7 +102,22 @@ def _live_problem(found: Faulted, story: Story) -> str:
         if place == found.over and it.word.kind == "open":
             return f"when it was over the store could not be opened: {answer(it)}"
     violation = story.contradiction()
-    return f"its answers cannot be explained: {violation}" if violation is not None else ""
+    if violation is None:
+        return ""
+    if (liar := _liar(story)) is not None:
+        return f"an error says that nothing happened, and something did: {liar.word} {answer(liar)}"
+    return f"its answers cannot be explained: {violation}"
+
+
+def _liar(story: Story) -> Told | None:
+    """The word whose error, taken as one that says nothing, makes all answers fit."""
+    for place, it in enumerate(story.told):
+        if it.error is not None and it.error["definite"]:
+            doubted = replace(it, reply={"error": {**it.error, "definite": None}})
+            told = [*story.told[:place], doubted, *story.told[place + 1 :]]
+            if Story(told, story.claims, story.frequency, story.initial).contradiction() is None:
+                return it
+    return None
 
 
 def _left(explorer: Explorer, found: Faulted, story: Story) -> Failure | None:

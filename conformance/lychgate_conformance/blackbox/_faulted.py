@@ -238,9 +238,14 @@ class Faulter:
         else:
             if not life.dead and self._goes_on:
                 self._watch(life)
-            image, over = snapshot(life.world), life.over
-            told = list(life.told)
-            found = Faulted(fault, script, told, image, recorded, struck, over, str(life.end or ""))
+            try:
+                image = snapshot(life.world)
+            except (Unexplained, OSError) as error:
+                raise NotMeasured(f"the files cannot be read: {error}") from error
+            found = Faulted(
+                fault, script, list(life.told), image, recorded, struck, life.over,
+                str(life.end or ""),
+            )  # fmt: skip
             self._close(life)
         return found
 

@@ -14,6 +14,7 @@ Rules of this file
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -167,7 +168,10 @@ def _text(call: Call, effects: Effects) -> str:
 
 
 def snapshot(world: Path) -> Image:
-    """The image of a real directory. Only files, directories and symlinks."""
+    """The image of a real directory: files, directories, and symlinks, which are not followed.
+
+    Unexplained when there is anything else: whatever opens a pipe waits for its other end.
+    """
     contents: dict[str, Content] = {}
     inodes: dict[tuple[int, int], list[str]] = {}
     todo = [""]
@@ -182,8 +186,8 @@ def snapshot(world: Path) -> Image:
                     contents[path] = DIRECTORY
                     todo.append(f"{path}/")
                 else:
-                    contents[path] = Path(entry.path).read_bytes()
                     status = entry.stat(follow_symlinks=False)
+                    contents[path] = _bytes_of(entry.path)
                     inodes.setdefault((status.st_dev, status.st_ino), []).append(path)
     image = image_of(contents)
     places = {path: place for place, path in enumerate(image.paths)}
@@ -193,6 +197,15 @@ def snapshot(world: Path) -> Image:
         if len(paths) > 1
     )
     return Image(image.paths, image.contents, tuple(groups))
+
+
+def _bytes_of(path: str) -> bytes:
+    """Whoever made the file may still live: what it is, is asked of what was opened."""
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(fd, "rb") as file:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise Unexplained(f"{path} is no regular file")
+        return file.read()
 
 
 def without_memory(image: Image) -> Image:
