@@ -17,13 +17,12 @@ import random
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
-from lychgate_conformance._after_crash import View, fits
-from lychgate_conformance._history import result_of
-from lychgate_conformance._oracle import Rules, TooMany
-from lychgate_conformance._stage import PREFIX
-from lychgate_conformance._store import Call, value_of
+from lychgate_conformance._after_crash import View
+from lychgate_conformance._oracle import TooMany
+from lychgate_conformance._store import Call
 from lychgate_conformance._target import Target
 from lychgate_conformance._verdict import Inconclusive, NotClaimed, NotMeasured
 from lychgate_conformance._wire import Json
@@ -33,11 +32,9 @@ from lychgate_conformance.blackbox._images import Bounds, Met, Partial, groups, 
 from lychgate_conformance.blackbox._record import Recording, Unexplained, record
 from lychgate_conformance.blackbox._script import (
     Script,
-    Story,
+    Tale,
     Told,
     Word,
-    agreeing,
-    call_of,
     checked,
     place_acks,
 )
@@ -47,12 +44,8 @@ from lychgate_conformance.lab._image import Image, image_of
 from lychgate_conformance.lab._models import PORTABLE
 
 _CALL_LIMIT_S = 60.0
-RECOVERY = "open list pending dead:recovered task:recovered close"
-"""What is done on an image whose recovery is recorded."""
 _LOOK_AHEAD = 8
 """So many times more images than can be judged are built, to choose from."""
-_SEEN_AT = 3
-"""Words of a recovery after which both stores have been looked at."""
 
 
 @dataclass(slots=True)
@@ -60,7 +53,7 @@ class Recorded:
     """A recording and what it obliges to."""
 
     recording: Recording
-    story: Story
+    story: Tale
     events: list[Event] = field(default_factory=list)
 
 
@@ -70,7 +63,7 @@ class Failure:
 
     script: Script
     recording: Recording
-    story: Story
+    story: Tale
     met: Met
     acked: int
     outcome: Outcome
@@ -106,18 +99,8 @@ class Tally:
 
 
 def request_of(word: Word, place: int, path: Path, frequency: float) -> tuple[Call | None, Json]:
-    """The call and the request of a word."""
-    handle = 1
-    if word.kind == "open":
-        return None, {
-            "do": "open",
-            "handle": handle,
-            "path": str(path),
-            "prefix": PREFIX,
-            "fsync_frequency": frequency,
-        }
-    call = call_of(word, place, handle)
-    return call, call.request()
+    """The call and the request of a word for a task store."""
+    return Script((), frequency).request(word, place, path)
 
 
 class Explorer:
@@ -138,8 +121,11 @@ class Explorer:
         """The long-lived adapter for these options, in this boot."""
         key = frequency, boot
         if key not in self._checkers:
-            self._checkers[key] = Checker(self.target, frequency, boot)
+            self._checkers[key] = self.new_checker(frequency, boot)
         return self._checkers[key]
+
+    def new_checker(self, frequency: float, boot: int) -> Checker:
+        return Checker(self.target, frequency, boot)
 
     def end(self) -> None:
         for checker in self._checkers.values():
@@ -177,7 +163,7 @@ class Explorer:
                     host.exit(self.left())
                     told.append(Told(word, None, {"ok": None}))
                     continue
-                call, request = request_of(word, place, world / STORE, script.frequency)
+                call, request = script.request(word, place, world / STORE, told)
                 told.append(checked(word, call, host.ask(request, self.left())))
             events = [it for one in adapters.values() for it in one.finish(self.left())]
         finally:
@@ -187,7 +173,7 @@ class Explorer:
         recording = self.apply(events, world, image_of({}), list(stdouts.values()))
         lines = [(it.adapter, it.at) for it in recording.spoken]
         placed = place_acks(lines, told, list(stdouts))
-        story = Story(placed, self.target.claims, script.frequency)
+        story = script.story(placed, self.target.claims)
         return Recorded(recording, story, events)
 
     def apply(
@@ -243,22 +229,17 @@ class Explorer:
                 met = kills(recording, points, self.bounds, self.tally.partial)
             chosen = self._distinct(met, share)
             budget -= len(chosen)
-            allowed = self._allowed(checker, story, acked, host_crash)
-            failure = self._judge_group(checker, chosen, allowed, starts, acked)
+            allows = partial(story.allows, acked=acked, host_crash=host_crash)
+            try:
+                failure = self._judge_group(checker, chosen, allows, starts, acked)
+            except TooMany as error:
+                raise Inconclusive(str(error)) from error
             if failure is not None:
                 bad, outcome = failure
                 return Failure(
                     script, recording, story, bad, acked, outcome, host_crash, depth, start
                 )
         return None
-
-    def _allowed(
-        self, checker: Checker, story: Story, acked: int, host_crash: bool
-    ) -> frozenset[View]:
-        try:
-            return frozenset(map(checker.canonical, story.views(acked, host_crash)))
-        except TooMany as error:
-            raise Inconclusive(str(error)) from error
 
     def _distinct(self, met: Iterator[Met], share: int) -> list[Met]:
         """So many distinct images: all, or half of them the first ones and half a sample."""
@@ -280,7 +261,7 @@ class Explorer:
         self,
         checker: Checker,
         chosen: list[Met],
-        allowed: frozenset[View],
+        allows: Callable[[View], bool],
         starts: list[tuple[Met, int]] | None,
         acked: int,
     ) -> tuple[Met, Outcome] | None:
@@ -291,7 +272,7 @@ class Explorer:
         for _, outcome in checker.outcomes(met.image for met in chosen):
             met = next(by_image)
             self.tally.met += 1
-            if outcome.error or not fits(outcome.view, allowed, Rules.of(self.target.claims)):
+            if outcome.error or not allows(outcome.view):
                 if worst is None or _size(met.image) < _size(worst[0].image):
                     worst = met, outcome
             firsts.setdefault((outcome, met.image.paths, _tails(met.image)), (met, outcome))
@@ -312,7 +293,7 @@ class Explorer:
         self, script: Script, first: Recorded, starts: list[tuple[Met, int]]
     ) -> Failure | None:
         """Crash within the recovery of some images, and within the first calls after it."""
-        recovery = Script.of(RECOVERY, script.frequency)
+        recovery, seen_at = script.recovery()
         checker = self.checker(script.frequency, 1)
         worlds = [self.world() for _ in starts]
         for world, (met, _) in zip(worlds, starts, strict=True):
@@ -323,11 +304,11 @@ class Explorer:
         tales: list[list[Told]] = []
         try:
             for world in worlds:
-                tale = []
+                tale: list[Told] = []
                 for place, word in enumerate(recovery.words):
                     if word.kind == "close" and not checker.offers("close"):
                         break
-                    call, request = request_of(word, 900 + place, world / STORE, script.frequency)
+                    call, request = script.request(word, 900 + place, world / STORE, tale)
                     tale.append(checked(word, call, adapter.host.ask(request, self.left())))
                 tales.append(tale)
             events = adapter.finish(self.left())
@@ -340,7 +321,7 @@ class Explorer:
             before = len(lines) - sum(map(len, tales)) if said < 0 else said
             said = before + len(tale)
             placed = place_acks(lines[before:said], tale, [1])
-            story = self._second_story(first.story, placed, acked)
+            story = first.story.second(placed, acked, seen_at)
             self.tally.recoveries += 1
             failure = self.judge(
                 recovery,
@@ -353,17 +334,6 @@ class Explorer:
             if failure is not None:
                 return failure
         return None
-
-    def _second_story(self, first: Story, told: list[Told], acked: int) -> Story:
-        """What a recovery obliges to: the states of the first crash, less what it showed absent."""
-        initial = first.states(acked, True)
-        dead, tasks = (value_of(it.call, it.reply) for it in told[1:3] if it.call is not None)
-        records, pending = result_of(dead), result_of(tasks)
-        assert isinstance(records, tuple) and isinstance(pending, tuple)
-        late = agreeing(initial, View(records, frozenset(pending)))
-        return Story(
-            told, self.target.claims, first.frequency, initial, late or initial, _SEEN_AT
-        )
 
 
 def _tails(image: Image) -> tuple[object, ...]:

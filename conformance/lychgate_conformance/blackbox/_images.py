@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 
 from lychgate_conformance.blackbox._effects import SHARED_MEMORY
 from lychgate_conformance.blackbox._record import Recording
-from lychgate_conformance.blackbox._script import Story
+from lychgate_conformance.blackbox._script import Tale
 from lychgate_conformance.lab._bounded import bounded_set, kill_set
 from lychgate_conformance.lab._enumerate import Enumerator, read_free
 from lychgate_conformance.lab._family import Family, ImageSet, Limits, family_of
@@ -74,7 +74,7 @@ class Partial:
         return "; ".join(found)
 
 
-def groups(recording: Recording, story: Story) -> dict[int, list[int]]:
+def groups(recording: Recording, story: Tale) -> dict[int, list[int]]:
     """Acknowledged words: the log lengths between calls and acknowledgements with that many."""
     points = {0, len(recording.disk.log)}
     for step in recording.steps:

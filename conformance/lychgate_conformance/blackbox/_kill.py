@@ -22,11 +22,11 @@ from lychgate_conformance._target import Target
 from lychgate_conformance._verdict import BackendDied
 from lychgate_conformance.blackbox._calls import MUTATING
 from lychgate_conformance.blackbox._checker import STORE, Checker, Outcome, memory_directory
-from lychgate_conformance.blackbox._explore import Failure, request_of
+from lychgate_conformance.blackbox._explore import Failure
 from lychgate_conformance.blackbox._images import Met
 from lychgate_conformance.blackbox._pause import ANSWER, Stop, Tracer
 from lychgate_conformance.blackbox._record import Recording, snapshot
-from lychgate_conformance.blackbox._script import Script, Story, Told, checked
+from lychgate_conformance.blackbox._script import Script, Tale, Told, checked
 from lychgate_conformance.lab._image import Image
 from lychgate_conformance.lab._micro import Recorder
 
@@ -38,7 +38,7 @@ class Killed:
     at: str
     """The call that the adapter stood before, as text."""
     script: Script
-    story: Story
+    story: Tale
     acked: int
     image: Image
     outcome: Outcome
@@ -91,7 +91,7 @@ class Killer:
             self.seconds += time.monotonic() - begun
             self.happened += 1
             acked = sum(it.reply is not None for it in told)
-            story = Story(told, self.target.claims, script.frequency)
+            story = script.story(told, self.target.claims)
             image = snapshot(world)
         where = f"{stop.calls[-1]}, call {number}".replace(f"{world.name}/", "")
         return Killed(where, script, story, acked, image, checker.outcome(image))
@@ -132,7 +132,7 @@ class Killer:
         stop: Stop | None = None
         self._tracer.arm(stops)
         for place, word in enumerate(script.words):
-            call, request = request_of(word, place, world / STORE, script.frequency)
+            call, request = script.request(word, place, world / STORE, told)
             host.send(request)
             while (found := self._tracer.wait(host, self._left())) is not None:
                 stop = found

@@ -58,13 +58,18 @@ _KINDS = (
 
 
 def parse_words(text: str) -> tuple[Word, ...]:
-    """The words of a script's text; ValueError for what is none."""
+    """The words of a script's text for a task store; ValueError for what is none."""
+    return words_of(text, _KINDS)
+
+
+def words_of(text: str, kinds: Sequence[str]) -> tuple[Word, ...]:
+    """The words of a script's text; ValueError for what is of none of these kinds."""
     found = []
     for part in text.split():
         who, slash, rest = part.rpartition("/")
         kind, _, keys = rest.partition(":")
         keys, _, size = keys.partition("*")
-        if kind not in _KINDS:
+        if kind not in kinds:
             raise ValueError(f"unknown word {part!r} of a script")
         names = tuple(keys.split("+")) if keys else ()
         found.append(Word(int(who) if slash else 1, kind, names, int(size or 0)))

@@ -12,9 +12,9 @@ from dataclasses import replace
 
 from lychgate_conformance._verdict import BackendDied, NotMeasured
 from lychgate_conformance.blackbox._checker import STORE
-from lychgate_conformance.blackbox._explore import Explorer, Failure, Recorded, request_of
+from lychgate_conformance.blackbox._explore import Explorer, Failure, Recorded
 from lychgate_conformance.blackbox._places import Place, happened
-from lychgate_conformance.blackbox._script import Script, Story, Told, Word, checked, place_acks
+from lychgate_conformance.blackbox._script import Script, Told, Word, checked, place_acks
 from lychgate_conformance.blackbox._strace import Call, Event
 from lychgate_conformance.blackbox._traced import Traced
 from lychgate_conformance.lab._image import image_of
@@ -72,7 +72,7 @@ def _succeed(
     second = None
     try:
         for number, word in enumerate(before.words):
-            call, request = request_of(word, number, world / STORE, before.frequency)
+            call, request = before.request(word, number, world / STORE, told)
             try:
                 reply = first.host.ask(request, explorer.left())
             except BackendDied:
@@ -85,7 +85,7 @@ def _succeed(
         told.append(Told(Word(1, "exit"), None, {"ok": None}))
         second = Traced(explorer.target, world.with_suffix(".second"))
         for number, word in enumerate(after.words, 100):
-            call, request = request_of(word, number, world / STORE, after.frequency)
+            call, request = after.request(word, number, world / STORE, told)
             told.append(checked(word, call, second.host.ask(request, explorer.left())))
         events: list[Event] = [*ended, *second.finish(explorer.left())]
     finally:
@@ -99,4 +99,4 @@ def _succeed(
     steps = [it.end for it in recording.steps if it.call.pid in dead]
     cut = next(place for place, it in enumerate(placed) if it.reply is None)
     placed[cut] = replace(placed[cut], at=max([*(it - 1 for it in steps), placed[cut - 1].at]))
-    return Recorded(recording, Story(placed, explorer.target.claims, before.frequency))
+    return Recorded(recording, before.story(placed, explorer.target.claims))

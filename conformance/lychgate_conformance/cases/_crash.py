@@ -6,7 +6,6 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from lychgate_conformance._after_crash import fits
 from lychgate_conformance._stage import Stage
 from lychgate_conformance._verdict import Failed, Inconclusive, NotMeasured
 from lychgate_conformance.blackbox._checker import can_reboot
@@ -15,6 +14,8 @@ from lychgate_conformance.blackbox._explain import explain
 from lychgate_conformance.blackbox._explore import Explorer, Failure
 from lychgate_conformance.blackbox._images import Bounds
 from lychgate_conformance.blackbox._kill import Killed, Killer
+from lychgate_conformance.blackbox._queue_checker import QueueExplorer
+from lychgate_conformance.blackbox._queue_script import QueueScript
 from lychgate_conformance.blackbox._script import Script
 from lychgate_conformance.blackbox._succession import crashes_after_kills
 from lychgate_conformance.blackbox._traced import need_strace
@@ -28,11 +29,12 @@ _SHRINKS_MAX = 4
 _SHRUNK = Bounds(images_max=1200, family_max=300)
 
 
-def explore(stage: Stage, go: Callable[[Explorer], Failure | None]) -> None:
+def explore(
+    stage: Stage, script: Script, go: Callable[[Explorer], Failure | None]
+) -> None:
     """Run an exploration in the case's directory; Failed with all that is known of a failure."""
     need_strace()
-    seed = stage.rng.randrange(1 << 30)
-    explorer = Explorer(stage.target, stage.root, replace(BOUNDS, seed=seed), stage.clock.left)
+    explorer = explorer_for(stage, script, replace(BOUNDS, seed=stage.rng.randrange(1 << 30)))
     try:
         failure = go(explorer)
         stage.notes.append(str(explorer.tally))
@@ -42,24 +44,43 @@ def explore(stage: Stage, go: Callable[[Explorer], Failure | None]) -> None:
         explorer.end()
 
 
+def explorer_for(stage: Stage, script: Script, bounds: Bounds) -> Explorer:
+    """What explores scripts of this kind."""
+    if isinstance(script, QueueScript):
+        return QueueExplorer(stage.target, stage.root, bounds, stage.clock.left, script)
+    return Explorer(stage.target, stage.root, bounds, stage.clock.left)
+
+
 def host_crashes(stage: Stage, text: str, frequency: float = 0.0, recoveries: int = 0) -> None:
     """Every image of a host crash, at any moment of a script."""
+    crash_hosts(stage, Script.of(text, frequency), recoveries)
+
+
+def crash_hosts(stage: Stage, script: Script, recoveries: int = 0) -> None:
+    """The same of a script of any kind."""
     if not can_reboot():
         stage.notes.append("the boot id stays: mounts are not allowed here")
-    script = Script.of(text, frequency)
-    explore(stage, lambda explorer: explorer.host_crashes(script, recoveries))
+    explore(stage, script, lambda explorer: explorer.host_crashes(script, recoveries))
 
 
 def successions(stage: Stage, before: str, after: str, frequency: float = 0.0) -> None:
     """A worker is killed at each call of its last word, another goes on, and the host crashes."""
     first, second = Script.of(before, frequency), Script.of(after, frequency)
-    explore(stage, lambda explorer: crashes_after_kills(explorer, first, second, SUCCESSIONS_MAX))
+    explore(
+        stage,
+        first,
+        lambda explorer: crashes_after_kills(explorer, first, second, SUCCESSIONS_MAX),
+    )
 
 
 def process_kills(stage: Stage, text: str, frequency: float = 0.0) -> None:
     """The image at entry and exit of every call, with every prefix of the write in flight."""
-    script = Script.of(text, frequency)
-    explore(stage, lambda explorer: explorer.process_kills(script))
+    cut_processes(stage, Script.of(text, frequency))
+
+
+def cut_processes(stage: Stage, script: Script) -> None:
+    """The same of a script of any kind."""
+    explore(stage, script, lambda explorer: explorer.process_kills(script))
 
 
 def smallest(explorer: Explorer, failure: Failure) -> Failure:
@@ -71,7 +92,7 @@ def smallest(explorer: Explorer, failure: Failure) -> Failure:
     words = failure.story.told[: failure.acked + 1]
     current = [it.word for it in words]
     for place in range(len(current) - 2, 0, -1)[:_SHRINKS_MAX]:
-        shorter = Script(tuple(current[:place] + current[place + 1 :]), failure.script.frequency)
+        shorter = replace(failure.script, words=tuple(current[:place] + current[place + 1 :]))
         if not any(word.kind == "open" for word in shorter.words):
             continue
         try:
@@ -89,8 +110,12 @@ def smallest(explorer: Explorer, failure: Failure) -> Failure:
 
 def real_kills(stage: Stage, text: str, frequency: float = 0.0) -> None:
     """SIGKILL at the entry of every call that changes the store, one run for each."""
-    script = Script.of(text, frequency)
-    explorer = Explorer(stage.target, stage.root, BOUNDS, stage.clock.left)
+    kill_processes(stage, Script.of(text, frequency))
+
+
+def kill_processes(stage: Stage, script: Script) -> None:
+    """The same of a script of any kind."""
+    explorer = explorer_for(stage, script, BOUNDS)
     killer = Killer(stage.target, stage.pool, stage.clock.left)
     try:
         calls = killer.points(script)
@@ -101,7 +126,7 @@ def real_kills(stage: Stage, text: str, frequency: float = 0.0) -> None:
         if len(places) > KILLS_MAX:
             chosen = random.Random(stage.rng.random()).sample(places, KILLS_MAX)
         for place in chosen:
-            killed = killer.kill(script, place, explorer.checker(frequency, 0))
+            killed = killer.kill(script, place, explorer.checker(script.frequency, 0))
             if killed is not None:
                 _judge(stage, explorer, killed)
         text = f"{killer.happened} kills of {len(places)} places"
@@ -116,9 +141,8 @@ def real_kills(stage: Stage, text: str, frequency: float = 0.0) -> None:
 
 def _judge(stage: Stage, explorer: Explorer, killed: Killed) -> None:
     checker = explorer.checker(killed.story.frequency, 0)
-    allowed = frozenset(map(checker.canonical, killed.story.views(killed.acked, False)))
     problem = killed.outcome.error
-    if not problem and not fits(killed.outcome.view, allowed, killed.story.rules):
+    if not problem and not killed.story.allows(killed.outcome.view, killed.acked, False):
         problem = "what is there is not what was acknowledged"
     problem = problem or checker.further(killed.image, killed.outcome.view)
     if problem:
