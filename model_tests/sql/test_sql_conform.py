@@ -35,6 +35,19 @@ def test_cases(
     assert code == 0, capsys.readouterr().out
 
 
+@pytest.mark.parametrize("engine", SERVERS)
+def test_what_a_server_promises_and_nobody_can_try(
+    engine: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Q1: its files are out of reach, so levels 2 and 3 are NOT MEASURED, which is never a pass."""
+    server: SqlServer = request.getfixturevalue(engine)
+    monkeypatch.setenv("LYCHGATE_SQL_URL", server.plain_url)
+    assert main(["conform", engine, "--case", "L2-CUT-001", "--case", "L3-DLQ-001", "--json"]) == 2
+    verdicts = [case["verdict"] for case in json.loads(capsys.readouterr().out)["results"]]
+    assert verdicts == ["NOT MEASURED"] * 2
+
+
 def _said(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     assert main(list(words)) == 0
     return capsys.readouterr().out
