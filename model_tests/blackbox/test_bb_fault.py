@@ -183,6 +183,17 @@ def test_a_short_write_is_a_real_one(faulters: Faulters) -> None:
 
 
 @needs_strace
+def test_a_short_write_whose_rest_is_written(faulters: Faulters) -> None:
+    """W8: as a signal leaves it; the process stands still until the limit is gone."""
+    faulter = faulters(f"{FAULTS}:ShortWriteBegunAnew")
+    script = Script.of("open dead:a")
+    found, recording = faulter.study(script)
+    plan = short_writes(found, recording, resumes=True)
+    problem = broken(faulter, script, next(it for it in plan if "-dead" in it.kind[2]))
+    assert problem is not None and "dead:a   ok   <- the fault" in str(problem)
+
+
+@needs_strace
 def test_what_a_failed_fsync_loses_is_lost_though_the_next_one_works(faulters: Faulters) -> None:
     """W9, F2: the cache shows it, the disk does not have it; the failure shows both."""
     faulter = faulters(f"{FAULTS}:FsyncTriedAgain", records=True)

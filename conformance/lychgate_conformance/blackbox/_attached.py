@@ -32,6 +32,11 @@ class Attached:
                 self.end()
                 raise NotMeasured(f"strace cannot attach to a running process: {said.strip()}")
 
+    @property
+    def ended(self) -> bool:
+        """Whether what is traced has ended, and strace with it."""
+        return self._process.poll() is not None
+
     def let_go(self) -> None:
         """Detach: what is traced goes on alone. Its trace is whole when this returns."""
         if self._process.poll() is None:

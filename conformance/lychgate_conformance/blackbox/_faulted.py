@@ -14,7 +14,9 @@ from __future__ import annotations
 
 import os
 import resource
-from collections.abc import Sequence
+import signal
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -28,7 +30,7 @@ from lychgate_conformance.blackbox._checker import STORE, write_image
 from lychgate_conformance.blackbox._effects import NotUnderstood
 from lychgate_conformance.blackbox._errnos import FAILING
 from lychgate_conformance.blackbox._explore import Explorer, Recorded, request_of
-from lychgate_conformance.blackbox._faults import WRITES, Fault, Site, answers, path_in, sites
+from lychgate_conformance.blackbox._faults import Fault, Site, settled, sites, struck
 from lychgate_conformance.blackbox._record import (
     Recording,
     Unexplained,
@@ -45,7 +47,7 @@ from lychgate_conformance.blackbox._script import (
     parse_words,
     place_acks,
 )
-from lychgate_conformance.blackbox._strace import Call, Event, TraceError, bytes_of, vectors_of
+from lychgate_conformance.blackbox._strace import Call, Event, TraceError
 from lychgate_conformance.blackbox._traced import new_host
 from lychgate_conformance.lab._image import Image, image_of
 
@@ -58,6 +60,8 @@ _CALLS = tuple(dict.fromkeys((*RECORDED, *FAILING)))
 _IGNORING = ("sh", "-c", 'trap "" XFSZ; exec "$@"', "sh")
 """A file at its limit raises a signal, where a full disk does not: it is ignored from the start."""
 _ATTEMPTS = 3
+_LOOK_S = 0.002
+_STOPPED = b"--- stopped by SIGSTOP ---"
 _UNCLEAR = (NotUnderstood, TraceError, Unexplained)
 
 
@@ -107,32 +111,37 @@ class _Life:
     def dead(self) -> bool:
         return bool(self.told) and self.told[-1].reply is None
 
-    def do(self, word: Word) -> None:
+    def do(self, word: Word, meanwhile: Callable[[], None] | None = None) -> None:
         """Ask for a word; what needs an open store is left out when none is open."""
         if not self.dead and (self.opened or word.kind == "open"):
-            self.ask(self.host, word)
+            self.ask(self.host, word, meanwhile)
             if word.kind in ("open", "close"):
                 self.opened = word.kind == "open" and self.told[-1].error is None
 
-    def ask(self, host: KillableHost, word: Word) -> None:
-        """Ask any adapter for a word on this store."""
+    def ask(
+        self, host: KillableHost, word: Word, meanwhile: Callable[[], None] | None = None
+    ) -> None:
+        """Ask any adapter for a word on this store; `meanwhile` is done before the answer."""
         place, store = len(self.told), self.world / STORE
         call, request = request_of(word, place, store, self.script.frequency)
         limit_s = self._explorer.left()
         try:
-            reply = host.ask(request, limit_s)
+            host.send(request)
+            if meanwhile is not None:
+                meanwhile()
+            reply = host.take(limit_s)
         except (BackendDied, Finding) as error:  # it answered well where nothing had failed
             reply, self.end = None, error
         except Inconclusive as error:
             raise Inconclusive(f"{word}: {error}") from error
         self.told.append(Told(word, call, reply))
 
-    def struck_at(self, struck: int | None, fault: Fault) -> None:
+    def struck_at(self, place: int | None, fault: Fault) -> None:
         """Note which opens a fault has struck: what they could not read they leave to the next."""
-        for place, told in enumerate(self.told):
-            if told.word.kind == "open" and struck is not None:
-                if place == struck or (fault.stays and struck < place < self.over):
-                    self.told[place] = replace(told, alone=False)
+        for number, told in enumerate(self.told):
+            if told.word.kind == "open" and place is not None:
+                if number == place or (fault.stays and place < number < self.over):
+                    self.told[number] = replace(told, alone=False)
 
     def go_on(self) -> None:
         """The fault is over."""
@@ -192,7 +201,7 @@ class Faulter:
         if life.end is not None:
             raise life.end
         told = [checked(it.word, it.call, it.reply) for it in life.told]
-        events = _settled(read_trace(attached.output), life.host.output)
+        events = settled(read_trace(attached.output), life.host.output)
         verbs = [it.kind for it in script.words]
         found = sites(events, str(life.world), life.host.output, verbs)
         try:
@@ -220,20 +229,20 @@ class Faulter:
     def _run(self, script: Script, fault: Fault) -> Faulted | None:
         life, attached = self._begin(script, fault.inject)
         try:
-            self._suffer(life, fault)
+            self._suffer(life, fault, attached)
             if not fault.outlives_trace:
                 life.go_on()
             attached.let_go()
-            events = _settled(read_trace(attached.output), life.host.output)
-            struck = _struck(events, fault, life)
-            life.struck_at(struck, fault)
+            events = settled(read_trace(attached.output), life.host.output)
+            place = struck(events, fault, str(life.world), life.host.output)
+            life.struck_at(place, fault)
             recorded = self._recorded(events, life)
             if fault.outlives_trace:
                 life.go_on()
         finally:
             attached.let_go()
         found = None
-        if struck is None:
+        if place is None:
             self._end_host()  # whatever was hit instead may have done it harm
         else:
             if not life.dead and self._goes_on:
@@ -243,7 +252,7 @@ class Faulter:
             except (Unexplained, OSError) as error:
                 raise NotMeasured(f"the files cannot be read: {error}") from error
             found = Faulted(
-                fault, script, list(life.told), image, recorded, struck, life.over,
+                fault, script, list(life.told), image, recorded, place, life.over,
                 str(life.end or ""),
             )  # fmt: skip
             self._close(life)
@@ -278,24 +287,39 @@ class Faulter:
         write_image(self.ground.image, world)
         return world
 
-    def _suffer(self, life: _Life, fault: Fault) -> None:
+    def _suffer(self, life: _Life, fault: Fault, attached: Attached) -> None:
         """The script with its fault; when this returns no limit is left."""
-        pids = family(life.host.pid)
-        for place, word in enumerate(life.script.words):
-            if fault.limit is not None and place == fault.word:
+        pids, limit = family(life.host.pid), fault.limit
+
+        def lift() -> None:
+            if limit is not None:
                 for pid in pids:
-                    _set_limit(pid, fault.limit.resource, fault.limit.value)
-            life.do(word)
+                    _set_limit(pid, limit.resource)
+
+        def resume() -> None:
+            """Wait for the stop behind the short write, or for an answer without one."""
+            while not (life.host.has_reply() or attached.ended):
+                if _STOPPED in attached.output.read_bytes():
+                    break
+                self.explorer.left()  # Inconclusive when the case has no time any more
+                time.sleep(_LOOK_S)
+            lift()
+            for pid in pids:
+                os.kill(pid, signal.SIGCONT)
+
+        for place, word in enumerate(life.script.words):
+            hit = place == fault.word and limit is not None
+            if hit and limit is not None:
+                for pid in pids:
+                    _set_limit(pid, limit.resource, limit.value)
+            life.do(word, resume if hit and fault.resumes else None)
             if life.dead:
                 return
-            if fault.limit is not None and place == fault.word and not fault.stays:
-                for pid in pids:
-                    _set_limit(pid, fault.limit.resource)
+            if hit and not fault.stays:
+                lift()
             if word.kind == "open" and not life.opened and not fault.stays:
                 life.do(word)
-        if fault.limit is not None:
-            for pid in pids:
-                _set_limit(pid, fault.limit.resource)
+        lift()
 
     def _watch(self, life: _Life) -> None:
         """Another process works on the same store."""
@@ -347,37 +371,3 @@ def _set_limit(pid: int, which: int, soft: int | None = None) -> None:
         return
     except PermissionError as error:
         raise NotMeasured(f"limits of another process cannot be set here: {error}") from error
-
-
-def _settled(events: list[Event], stdout: str) -> list[Event]:
-    """The events, where an answer that has been read counts as written: strace may have been let
-    go before it could say so."""
-    for event in events:
-        if isinstance(event, Call) and event.result is None and answers(event, stdout):
-            data = vectors_of(event.args[1]) if event.name == "writev" else bytes_of(event.args[1])
-            event.result = len(data)
-    return events
-
-
-def _struck(events: Sequence[Event], fault: Fault, life: _Life) -> int | None:
-    """The word in which a fault showed first on a file of the store; None when it did not."""
-    word = 0
-    for event in events:
-        if not isinstance(event, Call):
-            continue
-        if answers(event, life.host.output):
-            word += 1
-        elif path_in(event, str(life.world)) is not None:
-            failed = event.error in fault.errors and event.injected == bool(fault.inject)
-            short = fault.short and event.name in WRITES and _is_short(event)
-            if failed or short:
-                return word
-    return None
-
-
-def _is_short(call: Call) -> bool:
-    """Whether a write wrote a part of what it was given."""
-    if not call.result:
-        return False
-    given = call.args[2] if call.name in ("write", "pwrite64") else ""
-    return call.worked and given.isdigit() and call.result < int(given)

@@ -89,6 +89,8 @@ class Fault:
     """Whether it is a sync that fails."""
     short: bool = False
     """Whether it shows by a write that wrote a part."""
+    resumes: bool = False
+    """Whether the limit is gone before the next call: `inject` stops the process after its write."""
 
     @property
     def outlives_trace(self) -> bool:
@@ -167,25 +169,32 @@ def failing(found: Iterable[Site], stays: bool = False) -> Iterator[Fault]:
             )
 
 
-def short_writes(found: Iterable[Site], recording: Recording) -> Iterator[Fault]:
-    """Each write that makes a file longer, cut: in its middle, before its end, at its beginning."""
-    grown = {step.call.line: _end_of(recording.disk.log[step.begin : step.end])
-             for step in recording.steps}  # fmt: skip
+def short_writes(
+    found: Iterable[Site], recording: Recording, resumes: bool = False
+) -> Iterator[Fault]:
+    """Each write that makes a file longer, cut: in its middle, before its end, at its beginning.
+
+    With `resumes` the next write works, as after a signal; else it does not, as on a full disk.
+    """
+    steps = ((it.call.line, recording.disk.log[it.begin : it.end]) for it in recording.steps)
+    grown = {line: _end_of(ops) for line, ops in steps}
     for site in found:
-        end = grown.get(site.call.line)
-        if site.call.name not in WRITES or end is None or not site.call.result:
+        end, name = grown.get(site.call.line), site.call.name
+        if name not in WRITES or end is None or not site.call.result:
             continue
         size = site.call.result
         cuts = dict.fromkeys((size // 2, size - 1, 9))
         for rank, cut in enumerate(it for it in cuts if 0 < it < size):
+            then = "the rest" if resumes else "none"
             yield Fault(
-                f"{site.call.name} {site.when} ({site.role}) writes {cut} of {size} bytes, the next"
-                " one none",
+                f"{name} {site.when} ({site.role}) writes {cut} of {size} bytes, then {then}",
                 (*site.kind, "short"),
                 site.word,
                 rank,
+                inject=f"{name}:signal=STOP:when={site.when}" if resumes else "",
                 limit=Limit(resource.RLIMIT_FSIZE, end - size + cut),
                 short=True,
+                resumes=resumes,
             )
 
 
@@ -225,3 +234,40 @@ def ordered(faults: Iterable[Fault], seed: int) -> list[Fault]:
         ranked.append((fault.rank + seen[fault.kind], chance.random(), fault))
         seen[fault.kind] += 1
     return [it[2] for it in sorted(ranked, key=lambda it: it[:2])]
+
+
+# --- what a trace shows --------------------------------------------------------------------------
+
+
+def settled(events: list[Event], stdout: str) -> list[Event]:
+    """The events, where an answer that has been read counts as written: strace may have been let
+    go before it could say so."""
+    for event in events:
+        if isinstance(event, Call) and event.result is None and answers(event, stdout):
+            data = vectors_of(event.args[1]) if event.name == "writev" else bytes_of(event.args[1])
+            event.result = len(data)
+    return events
+
+
+def struck(events: Sequence[Event], fault: Fault, world: str, stdout: str) -> int | None:
+    """The word in which a fault showed first on a file of the store; None when it did not."""
+    word = 0
+    for event in events:
+        if not isinstance(event, Call):
+            continue
+        if answers(event, stdout):
+            word += 1
+        elif path_in(event, world) is not None:
+            failed = event.error in fault.errors and event.injected == bool(fault.inject)
+            short = fault.short and event.name in WRITES and _is_short(event)
+            if failed or short:
+                return word
+    return None
+
+
+def _is_short(call: Call) -> bool:
+    """Whether a write wrote a part of what it was given."""
+    if not call.worked or not call.result:
+        return False
+    given = bytes_of(call.args[1]) if call.args[1].startswith('"') else vectors_of(call.args[1])
+    return call.result < len(given)

@@ -139,6 +139,15 @@ def short_tasks(stage: Stage) -> None:
 
 
 @case(
+    "L4-SHORT-003", "a write is cut short, and the next one writes the rest", "D10, W1, W8, F2",
+    FAULTS, _LIMIT_S,
+)  # fmt: skip
+def short_once(stage: Stage) -> None:
+    text = "open dead:a task:a dead:b*5000 undead:a task:b"
+    faults(stage, text, lambda sites, recording: short_writes(sites, recording, resumes=True))
+
+
+@case(
     "L4-SYNC-001", "a sync of dead tasks fails, and then the host crashes", "D19, D29, D32, W9, F2",
     CRASH, _LIMIT_S,
 )  # fmt: skip

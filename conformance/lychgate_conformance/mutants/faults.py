@@ -147,6 +147,15 @@ class ShortWriteIsWhole(Durable):
         os.write(fd, data)
 
 
+@mutant("short-write-begun-anew", "L4-SHORT-003")
+class ShortWriteBegunAnew(Durable):
+    """Writes the whole line again when a part of it was written."""
+
+    def write(self, fd: int, data: bytes) -> None:
+        while os.write(fd, data) < len(data):
+            continue
+
+
 @mutant("half-a-line-kept", "L4-SHORT-002")
 class HalfALineKept(Durable):
     """Appends behind the half of a line that a failed write has left."""
