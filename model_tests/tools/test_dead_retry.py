@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -203,6 +206,26 @@ def _retry_and_die(target: str, after: int) -> None:
         for _ in Retry(store, None, lambda *told: None).run(groups(store, Filter(), frozenset())):
             pass
     os._exit(0)
+
+
+def test_an_interrupt_of_the_command(target: str) -> None:
+    """U4: Ctrl-C ends the batch in hand, and says so in one line; nothing is in both places."""
+    names = [f"t{n:02}" for n in range(40)]
+    bury(target, *names)
+    command = [sys.executable, "-m", "lychgate_tools.cli", "dead", "retry", target, "--all"]
+    with subprocess.Popen(
+        [*command, "--rate", "20", "--json"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    ) as child:  # fmt: skip
+        assert child.stdout is not None and child.stderr is not None
+        child.stdout.readline()
+        child.send_signal(signal.SIGINT)
+        err = child.stderr.read()
+    assert child.returncode == ExitCode.INTERRUPTED and "Traceback" not in err
+    assert err.splitlines()[-1] == "lychgate: interrupted"
+    dead, live = dead_ids(target), set(pending(target))
+    assert live and sorted([*dead, *map(str, live)]) == names
 
 
 def test_what_cannot_be_removed_is_counted() -> None:

@@ -32,6 +32,19 @@ def test_narrow_terminals_get_blocks(columns: int) -> None:
         assert "DeadTasks\n  TLC says: violates\n    Mutex\n  distinct:\n    1,234,567\n" in text
 
 
+def test_text_of_any_kind_is_only_shown() -> None:
+    """What a terminal would act on, or no encoding holds, is escaped; the rest is as it was."""
+    assert ui.plain("é a\n\x1b[31m\ud800") == "é a\\n\\x1b[31m\\ud800"
+
+
+def test_long_text_is_wrapped_where_there_are_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pipe has none: a line stays a line there."""
+    text = "word " * 20 + "x" * 50
+    assert all(len(line) <= 40 for line in ui.wrapped(text, "  ", "    ", columns=40))
+    monkeypatch.delenv("COLUMNS", raising=False)
+    assert ui.wrapped(text, stream=io.StringIO()) == [text]
+
+
 def test_no_colour_in_a_pipe_nor_with_no_color(monkeypatch: pytest.MonkeyPatch) -> None:
     class Terminal(io.StringIO):
         def isatty(self) -> bool:
