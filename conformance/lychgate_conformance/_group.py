@@ -83,6 +83,12 @@ class Group:
         _kill_marked(self.mark)
         self._swept = True
 
+    def kill_leader(self) -> None:
+        """SIGKILL to the adapter alone, and wait until it is gone."""
+        if self.poll() is None:
+            os.kill(self.pid, signal.SIGKILL)  # not reaped yet, so the id is still its own
+            self.wait()
+
     def wait(self, timeout: float | None = None) -> int:
         deadline = 0.0 if timeout is None else time.monotonic() + timeout
         while (code := self._look(0 if timeout is None else os.WNOHANG)) is None:

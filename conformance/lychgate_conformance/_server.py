@@ -46,7 +46,7 @@ DEAD_FIELDS = (
 _FORK_LIMIT_S = 30.0
 
 # What an unrelated program does: nothing, until our end of its standard input closes.
-_BYSTANDER = "import select; p = select.poll(); p.register(0, 0); p.poll()"
+BYSTANDER = "import select; p = select.poll(); p.register(0, 0); p.poll()"
 
 
 class Server:
@@ -230,7 +230,7 @@ class Server:
         import subprocess
 
         quiet = subprocess.DEVNULL
-        command = [sys.executable, "-S", "-c", _BYSTANDER]
+        command = [sys.executable, "-S", "-c", BYSTANDER]
         child = subprocess.Popen(command, close_fds=False, stdout=quiet, stderr=quiet)
         self._bystanders.append(child)
         return child.pid

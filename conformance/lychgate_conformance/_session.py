@@ -276,16 +276,18 @@ class Session:
         if problem is not None:
             field = f"ok.{problem.field}".removesuffix(".").replace(".[", "[")
             raise self._finding("not-by-schema", f"reply to {verb}: {field}: {problem.what}")
-        if verb == "parallel":
-            self._check_plans(request["plans"], ok)
+        if verb in ("parallel", "fork"):
+            self._check_plans(request, ok)
         elif verb == "open":
             self._check_files(request["path"], (ok or {}).get("files", []))
         else:
             self._check_values(ok)
 
-    def _check_plans(self, plans: Json, answers: Json) -> None:
+    def _check_plans(self, request: Json, answers: Json) -> None:
+        plans = request["plans"]
         if [len(plan) for plan in plans] != [len(answer) for answer in answers]:
-            raise self._finding("not-by-schema", "reply to parallel: not one reply for each call")
+            what = f"reply to {request['do']}: not one reply for each call"
+            raise self._finding("not-by-schema", what)
         for plan, answer in zip(plans, answers, strict=True):
             for call, reply in zip(plan, answer, strict=True):
                 if reply["id"] != call["id"]:
@@ -349,6 +351,10 @@ class Session:
     def kill(self) -> None:
         """SIGKILL to the whole group, and wait until it is gone."""
         self._pipes.kill()
+
+    def kill_alone(self) -> None:
+        """SIGKILL to the adapter's own process: what it has started lives on, until `end`."""
+        self.group.kill_leader()
 
     def exit(self, limit_s: float) -> None:
         """The end of the input: the process ends by itself, and alone."""

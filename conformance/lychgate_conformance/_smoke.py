@@ -14,16 +14,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from lychgate_conformance import _smoke_queue
 from lychgate_conformance._check import expect, expect_equal
 from lychgate_conformance._claims import STDIO, Claims, merge
 from lychgate_conformance._findings import Finding
 from lychgate_conformance._session import Command, Reply, Session
 from lychgate_conformance._verdict import (
+    AdapterFault,
     BackendDied,
     ExitCode,
     Failed,
     Inconclusive,
     NotMeasured,
+    UsageError,
 )
 from lychgate_conformance._wire import Json, dump_line, short
 
@@ -72,6 +75,16 @@ class Ground:
         self.session = Session(command)
 
     @property
+    def queue(self) -> bool:
+        """Whether the adapter is that of a delivery queue."""
+        return self.claims.profile == "delivery"
+
+    @property
+    def options(self) -> dict[str, Json]:
+        """What a store is opened with."""
+        return {} if self.queue else dict(OPTIONS)
+
+    @property
     def claims(self) -> Claims:
         return merge(STDIO, self.session.hello().claims)
 
@@ -103,7 +116,7 @@ class Ground:
         return self.session.take(self._limit_s)
 
     def open(self, store: int = 1) -> None:
-        self.ask("open", store=store, path=str(self.path), options=OPTIONS)
+        self.ask("open", store=store, path=str(self.path), options=self.options)
 
     def pending(self) -> dict[str, Json]:
         return {it["task_id"]: it["task"] for it in self.ask("pending_tasks", store=1)}
@@ -127,7 +140,8 @@ def _greets(ground: Ground) -> None:
 
 def _unknown(ground: Ground) -> None:
     """What does not exist gets a definite error, and the adapter goes on."""
-    for message in ({"do": "no_such_verb"}, {"do": "pending_tasks", "store": 4711}):
+    look = "items" if ground.queue else "pending_tasks"
+    for message in ({"do": "no_such_verb"}, {"do": look, "store": 4711}):
         reply = ground.raw(message)
         if reply.error is None or not reply.error["definite"]:
             said = "ok" if reply.error is None else "an error that is not definite"
@@ -214,6 +228,9 @@ def _optional(ground: Ground) -> None:
     if "parallel" in offered:
         call = ground.session.request("pending_tasks", store=1)
         ground.ask("parallel", plans=[[call]])
+    if "fork" in offered:
+        calls = [ground.session.request("pending_tasks", store=1) for _ in range(2)]
+        ground.ask("fork", plans=[[it] for it in calls], linger=False)
     if "chdir" in offered:
         ground.ask("chdir", path=str(ground.path.parent))
 
@@ -258,6 +275,20 @@ CHECKS: dict[str, tuple[str, Callable[[Ground], None]]] = {
 }
 """Name: what is checked, in the order of checking."""
 
+QUEUE_CHECKS: dict[str, tuple[str, Callable[[Ground], None]]] = {
+    "greets": CHECKS["greets"],
+    "opens": ("a new queue opens and is empty", _smoke_queue.opens),
+    "errors": CHECKS["errors"],
+    "items": ("an item is enqueued, claimed, given back and acked", _smoke_queue.items),
+    "quarantine": ("an item is set aside, with its reason", _smoke_queue.quarantine),
+    "refusals": ("what is refused changes nothing", _smoke_queue.refusals),
+    "optional": CHECKS["optional"][:1] + (_smoke_queue.optional,),
+    "restarts": CHECKS["restarts"][:1] + (_smoke_queue.restarts,),
+    "crash-check": ("crash_check sees what a queue holds", _smoke_queue.crash_check),
+    "ends": CHECKS["ends"],
+}
+"""The same for the adapter of a delivery queue."""
+
 
 def smoke(command: Command, limit_s: float = CALL_LIMIT_S, base: str | None = None) -> Smoke:
     """Run the checks. Nothing of the adapter is left when this returns."""
@@ -265,7 +296,7 @@ def smoke(command: Command, limit_s: float = CALL_LIMIT_S, base: str | None = No
     begun = time.monotonic()
     with TemporaryDirectory(prefix="lychgate-smoke-", dir=base) as directory:
         with _ground(command, Path(directory) / "store", limit_s, result) as ground:
-            for name, (title, check) in CHECKS.items():
+            for name, (title, check) in _checks(ground).items():
                 if ground is None or result.exit_code is ExitCode.FAULT:
                     what = "not tried after a fault of the adapter"
                     result.outcomes.append(Outcome(name, title, LEFT_OUT, what))
@@ -275,6 +306,14 @@ def smoke(command: Command, limit_s: float = CALL_LIMIT_S, base: str | None = No
                 result.name = ground.session.hello().name
     result.seconds = time.monotonic() - begun
     return result
+
+
+def _checks(ground: Ground | None) -> dict[str, tuple[str, Callable[[Ground], None]]]:
+    """Those of the profile that the adapter names; it may not get so far."""
+    try:
+        return QUEUE_CHECKS if ground is not None and ground.queue else CHECKS
+    except (AdapterFault, BackendDied, Inconclusive, UsageError):  # the first check says so
+        return CHECKS
 
 
 @contextmanager

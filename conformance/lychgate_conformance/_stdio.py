@@ -1,8 +1,7 @@
 """A host whose server is an adapter: the suite's requests in the words of the protocol.
 
-What only a host in Python can do (fork, start a program in the same process) is not part of the
-protocol: a case that needs it is NOT MEASURED where it is claimed. `spoil` has no meaning here,
-since whatever crosses a pipe is a copy.
+What an adapter cannot be told to do (it lacks the capability) makes a case NOT MEASURED where it is
+claimed. `spoil` has no meaning here, since whatever crosses a pipe is a copy.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from lychgate_conformance._server import BYSTANDER
 from lychgate_conformance._session import Command, Reply, Session
 from lychgate_conformance._verdict import BackendDied, NotMeasured
 from lychgate_conformance._wire import Json, decode, encode
@@ -64,6 +64,7 @@ class StdioHost:
         self._umask = -1
         self._stores: set[int] = set()
         self._moved = False
+        self._lingers = False
         self._sent: list[Json] = []  # requests of `send`, not taken
 
     @property
@@ -197,16 +198,20 @@ class StdioHost:
 
     def _do_parallel(self, request: Json, limit_s: float) -> Json:
         self._need("parallel", "makes calls at once")
+        return self._plans("parallel", request["plans"], limit_s)
+
+    def _plans(self, verb: str, asked: Json, limit_s: float, **fields: Json) -> list[list[Json]]:
+        """The replies of several lists of calls."""
         plans = []
-        for plan in request["plans"]:
+        for plan in asked:
             calls = [self._translated(call) for call in plan]
-            plans.append([self.session.request(verb, **fields) for verb, fields in calls])
-        reply = self.session.ask("parallel", limit_s, plans=plans)
+            plans.append([self.session.request(name, **given) for name, given in calls])
+        reply = self.session.ask(verb, limit_s, plans=plans, **fields)
         if reply.error is not None:
-            raise NotMeasured(f"parallel is offered and fails: {reply.error['message']}")
+            raise NotMeasured(f"{verb} is offered and fails: {reply.error['message']}")
         span = (reply.begun, reply.ended)
         answers = []
-        for plan, said in zip(request["plans"], reply.ok, strict=True):
+        for plan, said in zip(asked, reply.ok, strict=True):
             replies = [_inner(it, span) for it in said]
             answers.append([self._answer(*it) for it in zip(plan, replies, strict=True)])
         return answers
@@ -224,10 +229,19 @@ class StdioHost:
         return int(peak.split()[1]) * 1024
 
     def _do_fork(self, request: Json, limit_s: float) -> Json:
-        raise NotMeasured("an adapter cannot be told to fork")
+        self._need("fork", "forks")
+        self._lingers = self._lingers or request["linger"]
+        plans = [request["mine"], request["theirs"]]
+        mine, theirs = self._plans("fork", plans, limit_s, linger=request["linger"])
+        return {"mine": mine, "theirs": theirs}
 
     def _do_bystander(self, request: Json, limit_s: float) -> Json:
-        raise NotMeasured("an adapter cannot be told to start a program")
+        self._need("fork", "starts a program")
+        self._lingers = True
+        reply = self.session.ask("spawn", limit_s, words=[sys.executable, "-S", "-c", BYSTANDER])
+        if reply.error is not None:
+            raise NotMeasured(f"fork is offered and spawn fails: {reply.error['message']}")
+        return None
 
     def _need(self, capability: str, what: str) -> None:
         if capability not in self.session.hello().capabilities:
@@ -236,7 +250,10 @@ class StdioHost:
     # --- the end ------------------------------------------------------------------------------
 
     def kill(self) -> None:
-        self.session.kill()
+        if self._lingers:  # the case is about what outlives it
+            self.session.kill_alone()
+        else:
+            self.session.kill()
 
     def exit(self, limit_s: float) -> None:
         self.session.exit(limit_s)

@@ -64,14 +64,18 @@ def test_an_adapter_that_believes_its_files_fails(tmp_path: Path) -> None:
     assert "[noise-on-stdout]" in report.results[0].message
 
 
-DISK = ("survives_host_crash=yes", "uses_path=yes", "disk_layout=yes", "multi_thread=yes")
+DISK = (
+    *("survives_host_crash=yes", "uses_path=yes", "disk_layout=yes", "multi_thread=yes"),
+    "fork_safe=yes",
+)
 
 
 def test_the_engine_over_stdio() -> None:
-    """W2, W14, D15, D27: owners, working directories, umasks and threads in an adapter."""
+    """W2, W14, D15, D23, D27: owners, working directories, umasks, threads, forks in an adapter."""
     ids = (
         *("L0-FILE-001", "L0-FILE-003", "L0-FILE-008", "L0-FILE-011", "L0-SEQ-003", "L0-OPT-001"),
         *("L1-OWN-002", "L1-OWN-007", "L1-THR-001", "L1-THR-004", "L1-MEM-001", "L1-RACE-009"),
+        *("L1-FORK-002", "L1-FORK-004", "L1-FORK-005", "L1-FORK-006", "L1-FORK-007"),
     )
     report = run(load_command(python_adapter("lychgate:Disk", *DISK)), Options(case_ids=ids))
     assert trouble(report) == []

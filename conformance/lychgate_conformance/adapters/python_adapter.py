@@ -14,12 +14,14 @@ import builtins
 import importlib
 import json
 import os
+import select
+import subprocess
 import sys
 import threading
 import time
 import traceback
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 Json = Any
 
@@ -60,6 +62,8 @@ class Adapter:
         self.claims = {**getattr(factory, "claims", {}), **claims}
         self.queue = self.claims.get("profile") == "delivery"
         self.stores: dict[int, Any] = {}
+        self.output = -1
+        self.started: list[subprocess.Popen[bytes]] = []
 
     def answer(self, message: Json) -> Json:
         """The reply to one request."""
@@ -80,11 +84,12 @@ class Adapter:
 
     def do_hello(self, message: Json) -> Json:
         offers = [it for it in OPTIONAL if callable(getattr(self.factory, it, None))]
+        fork = ["fork"] if hasattr(os, "fork") and not self.queue else []
         return {
             "protocol": 1,
             "name": getattr(self.factory, "__qualname__", "a factory")[:80],
             "claims": self.claims,
-            "capabilities": [*offers, "chdir", "parallel", "times", "crash_check"],
+            "capabilities": [*offers, *fork, "chdir", "parallel", "times", "crash_check"],
         }
 
     def do_open(self, message: Json) -> Json:
@@ -115,6 +120,42 @@ class Adapter:
         for thread in threads:
             thread.join()
         return answers
+
+    def do_fork(self, message: Json) -> Json:
+        """The first plan here, the second in a child."""
+        mine, theirs = message["plans"]
+        answers, told = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            self.child(theirs, told, message["linger"])
+        os.close(told)
+        os.read(answers, 1)  # it has come up: both begin now
+        replies = [self.answer(call) for call in mine]
+        with os.fdopen(answers) as lines:
+            said = json.loads(lines.readline())
+        if not message["linger"]:
+            os.waitpid(pid, 0)
+        return [replies, said]
+
+    def child(self, calls: list[Json], told: int, linger: bool) -> NoReturn:
+        """The forked child: its calls and its end. It never writes to the adapter's output."""
+        try:
+            os.close(self.output)
+            os.write(told, b" ")
+            with os.fdopen(told, "w") as replies:
+                replies.write(json.dumps([self.answer(call) for call in calls]) + "\n")
+            if linger:
+                wait = select.poll()  # until whoever asks the adapter goes away
+                wait.register(0, 0)
+                wait.poll()
+        finally:
+            os._exit(0)
+
+    def do_spawn(self, message: Json) -> Json:
+        """An unrelated program, with whatever is inheritable."""
+        quiet = subprocess.DEVNULL
+        self.started.append(subprocess.Popen(message["words"], close_fds=False, stdout=quiet))
+        return None
 
     def do_crash_check(self, message: Json) -> Json:
         store = self.factory(path=message["path"], **message["options"])
@@ -246,6 +287,7 @@ def serve(factory: Callable[..., Any], claims: Mapping[str, Json] | None = None)
     replies = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     adapter = Adapter(factory, claims or {})
+    adapter.output = replies.fileno()
     for line in sys.stdin.buffer:
         reply = json.dumps(adapter.answer(json.loads(line)), allow_nan=False)
         replies.write(reply.encode("ascii") + b"\n")
