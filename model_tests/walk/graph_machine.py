@@ -171,6 +171,8 @@ def check_pending(graph: Graph, world: Any, state: int) -> None:
 
 def pending_of(world: Any, graph: Graph, state: int) -> list[tuple[str, str]]:
     """Who is inside a call, by the model's `pc`, and the step that the engine would take."""
+    if "pc" not in graph.variables:  # its calls are one step each
+        return []
     pc: Any = graph.value(state, "pc")
     found: list[tuple[str, str]] = []
     for w, worker in world._workers.items():

@@ -1,6 +1,6 @@
-"""The SQL backend beside its model: module Sql, on SQLite in this process (Q4-Q7).
+"""The SQL backend beside its model: module Sql, on SQLite in this process or a server (Q4-Q7).
 
-Workers are `Sql` objects on one file; each step of the model is one call of theirs, made on the
+Workers are `Sql` objects on one database; each step of the model is one call of theirs, made on the
 real statements. Compared are the tables, what each worker holds, and whether it is unsure.
 
 Rules of this file
@@ -29,6 +29,7 @@ from lychgate._records import JSON
 from lychgate._sql import Sql
 from lychgate._sql_driver import Connection
 from lychgate._sql_errors import SqlError
+from lychgate._sql_options import driver_of
 from lychgate._sql_pool import Pool
 from lychgate._sql_schema import apply
 from lychgate._sql_store import Token
@@ -36,7 +37,7 @@ from lychgate._sql_worker import Held, Worker
 from lychgate_tools.tlc import cfg
 from lychgate_tools.walk.beside import changed, compare_views
 from lychgate_tools.walk.graph import Graph
-from lychgate_tools.walk.sql_driver import UNIT_S, Breaks, WalkedSqlite, due_at
+from lychgate_tools.walk.sql_driver import UNIT_S, Breaks, Walked, due_at
 from lychgate_tools.walk.sql_graph import due
 from lychgate_tools.walk.tour import Mismatch
 
@@ -67,7 +68,8 @@ class SqlWorld:
                     sql._worker._held[str(i)] = Held(Token(self._names[w], count))
         for i in self._value(state, "here"):
             self._side.do(
-                "INSERT INTO lychgate_tasks VALUES (:id, :owner, :data, 'json', NULL, 0, :n, 0)",
+                "INSERT INTO lychgate_tasks (id, owner_id, serialized_task, codec, due_at, "
+                "claim_count, created_at) VALUES (:id, :owner, :data, 'json', 0, :n, 0)",
                 id=str(i),
                 owner=self._names.get(self._value(state, "owner")[i]),
                 data=str(self._value(state, "tries")[i]).encode(),
@@ -84,8 +86,9 @@ class SqlWorld:
         self._side.do(
             "INSERT INTO lychgate_dead_tasks (task_id, task_class, serialized_task, codec, "
             "failed_execution_count, failure_class, failure_message, failed_at, created_at) "
-            "VALUES (:id, '', x'30', 'json', 0, '', '', 0, 0)",
+            "VALUES (:id, '', :data, 'json', 0, '', '', 0, 0)",
             id=key,
+            data=b"0",
         )
 
     def _register(self, w: Any) -> None:
@@ -349,21 +352,24 @@ class SqlWorld:
 
 
 class Side:
-    """Sql beside the engine: one file for all worlds, emptied for each."""
+    """Sql beside the engine: one database for all worlds, emptied for each.
+
+    `url` is that of a server's; without one it is a file of our own.
+    """
 
     rebuilds: frozenset[str] = frozenset()
 
-    def __init__(self, graph: Graph, config: str) -> None:
+    def __init__(self, graph: Graph, config: str, url: str | None = None) -> None:
         self.graph = graph
         directory = Path(tempfile.mkdtemp(prefix="lychgate-walk-"))
         self.threshold = int(cfg.constant(config, "Threshold") or 1)
         self.delay = int(cfg.constant(config, "Delay") or 0)
-        path = directory / "walk.db"
-        driver = WalkedSqlite(str(path), str)
+        place = url or f"sqlite:///{directory}/walk.db"
+        driver = Walked(driver_of(place, str))
         with mock.patch("lychgate._sql.driver_of", lambda url, resolve: driver):
             apply(driver)
             self.template = Sql(
-                "sqlite:///walk.db",
+                place,
                 batch_size=int(cfg.constant(config, "Batch") or 1),
                 heartbeat_interval=self.threshold * UNIT_S,
                 stale_threshold=(self.threshold + 0.75) * UNIT_S,
