@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import webbrowser
 from pathlib import Path
 
 import pytest
@@ -122,6 +123,48 @@ def test_old_narrow_and_piped_terminals() -> None:
     text = done.stdout.decode("ascii")
     assert "\x1b" not in text and "X promise is broken" in " ".join(text.split())
     assert all(len(line) <= 40 or " " not in line.strip() for line in text.splitlines())
+
+
+@pytest.mark.parametrize("answer", [False, webbrowser.Error("none")])
+def test_without_a_browser_the_page_is_there(
+    answer: bool | Exception,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def opened(url: str) -> bool:
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(webbrowser, "open", opened)
+    path = tmp_path / "p.html"
+    code, out, err = said(["explain", QUICK, "--output", str(path), "--open"], capsys)
+    assert code == ExitCode.OK and not out and path.is_file()
+    assert f"no browser here; open {path} yourself" in err
+
+
+def test_the_full_text_has_calls_places_and_every_outcome(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    short = said(["explain", QUICK], capsys)[1]
+    full = said(["explain", QUICK, "--full"], capsys)[1]
+    assert "call: rename(2)" in full and "see: spec/FileSystem.tla:" in full
+    assert "next: the program" not in short and "next: p append" in full
+    assert short.count("×100") < full.count("×100")
+
+
+def test_a_counter_example_without_files_becomes_a_page(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """U3: of a module without files the page shows what changes in its variables."""
+    path = tmp_path / "t.json"
+    code, out, _ = said(["check", "--trace", "QueueRemoveFirst", "--page", str(path)], capsys)
+    document = json.loads(path.read_bytes())
+    assert code == ExitCode.OK and "violates NoGivenUpLoss" in out
+    assert document["objects"] == [] and document["steps"][-1]["verdicts"].count("broken") == 1
+    assert all(it.get("says") for it in document["steps"][1:])
+    assert document["steps"][-1]["links"]["spec"].startswith("spec:spec/QueueBroken.tla")
 
 
 def test_a_run_on_real_files_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

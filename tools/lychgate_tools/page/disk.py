@@ -8,7 +8,7 @@ lengths) and are judged alike become one outcome with a count.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
 from lychgate_conformance.lab._enumerate import Enumerator
@@ -157,12 +157,13 @@ class Eyes:
             holds, text = judge(image)
             all_hold = all_hold and holds is not False
             key = tuple((name, shape(it)) for name, it in files), text
-            old, chosen = found.get(key), image == taken
-            number = 1 if old is None else old.images + 1
-            if old is not None and not chosen:
-                files, chosen = old.files, old.taken
-            label = label_of(now, files)
-            found[key] = Outcome(label, files, holds, text, number, chosen)
+            old = found.get(key)
+            if old is None or image == taken:
+                number = 1 if old is None else old.images + 1
+                label = label_of(now, files)
+                found[key] = Outcome(label, files, holds, text, number, image == taken)
+            else:
+                found[key] = replace(old, images=old.images + 1)
         more = next(islice(images.images(), _IMAGES_MAX, None), None) is not None
         partial = [images.partial] if images.partial else []
         partial += [f"the first {_IMAGES_MAX:,} images"] if more else []
@@ -231,9 +232,10 @@ def label_of(
     """An outcome in a few words: where it differs from what every process has seen."""
     before, after = dict(now), dict(left)
     parts = [f"{name} gone" for name in before if name not in after]
-    parts += [f"{name} is back" for name in after if name not in before]
     for name, pieces in after.items():
-        if name in before and shape(before[name]) != shape(pieces):
+        if name not in before:
+            parts.append(f"{name} is back: {words(pieces)}")
+        elif before[name] != pieces:
             parts.append(f"{name}: {words(pieces)}")
     return "; ".join(parts) or KEPT
 

@@ -63,6 +63,7 @@ class Film:
         self._place: tuple[str, int] | None = None
         self._broken = ""
         self._before: Oracle | None = None
+        self._moment: tuple[object, str, Crash, bool | None] = (None, "", Crash((), 0), None)
         self._recoveries: dict[str, Recovery] = {}
         self.runs: list[Run] = []
         self.left: Image | None = None
@@ -156,6 +157,24 @@ class Film:
         self.made.add(step, lanes)
 
     def _judge_all(self, run: Run, step: Step, images: ImageSet, oracle: Oracle) -> None:
+        """Judge a moment; one that only looked at things is judged like the one before."""
+        moment = (run, len(run.machine.disk.log), oracle.signature())
+        if self._moment[0] != moment:
+            self._moment = moment, *self._judged_now(run, images, oracle)
+        _, kill, crash, holds = self._moment
+        if len(crash.outcomes) > 1 or holds is False:
+            step.crash = crash
+        step.verdicts = [
+            BROKEN if self._broken else HOLDS,
+            BROKEN if kill else HOLDS,
+            HOLDS if holds else BROKEN,
+        ]
+
+    def _judged_now(
+        self, run: Run, images: ImageSet, oracle: Oracle
+    ) -> tuple[str, Crash, bool | None]:
+        """What is wrong when all processes end, what a host crash leaves, whether all of it holds.
+        """
         oracle.crash()
         now = cached_image(run.machine.disk)
         kill = verdict(
@@ -164,13 +183,7 @@ class Film:
         crash, holds = self._eyes.crash(
             run.machine.disk, images, self._judge(oracle, self._depth)
         )
-        if len(crash.outcomes) > 1 or holds is False:
-            step.crash = crash
-        step.verdicts = [
-            BROKEN if self._broken else HOLDS,
-            BROKEN if kill else HOLDS,
-            HOLDS if holds else BROKEN,
-        ]
+        return kill, crash, holds
 
     def _judge(self, oracle: Oracle, depth: int) -> Any:
         recovery = self._recovery(f"boot-{depth + 1}")

@@ -27,7 +27,7 @@ from lychgate_tools.page.document import (
     piece,
 )
 from lychgate_tools.page.sources import Sources
-from lychgate_tools.page.tlc_crashes import numbered, ordered
+from lychgate_tools.page.tlc_crashes import entries, numbered, ordered
 from lychgate_tools.spec_dir import Spec
 from lychgate_tools.spec_text import read_module
 from lychgate_tools.tlc import cfg
@@ -68,6 +68,9 @@ def builder(
     TLC's words are not enough, `config` the model file where it is not the model's own."""
     assert verdict.trace, "a counter-example has states"
     words = says or f"{verdict.violated} is broken after {len(verdict.trace) - 1} steps."
+    if verdict.loop_to is not None and not says:
+        rest = f"goes on from step {verdict.loop_to - 1} again" if verdict.loop_to else "stays so"
+        words = f"{verdict.violated} is broken: the trace {rest} for ever."
     made = TlcBuilder(
         spec,
         model,
@@ -99,7 +102,7 @@ def _add(
     made: TlcBuilder, before: Mapping[str, Any], state: TraceState, broken: str
 ) -> None:
     worker = _worker(made, before, state.values)
-    planned = _pc_at(before.get("pc"), worker)
+    planned = _pc_at(before, worker)
     action, variant = state.action, ""
     if state.action == "Initial predicate":
         action = "Begin"
@@ -140,67 +143,49 @@ def _add(
 # --- who, and what is said --------------------------------------------------------------------
 
 
-def _worker(made: Builder, before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
-    """Whose program counter has moved: `w1`, or `w1.f2` where workers have several fibers."""
-    pc, then = after.get("pc"), before.get("pc")
+def _positions(values: Mapping[str, Any]) -> dict[str, tuple[Any, Any, str]]:
+    """Everybody with a program counter: worker, fiber, next step; by `w1`, or `w1.f2` where
+    workers have several fibers."""
+    pc = values.get("pc")
     if isinstance(pc, str):
-        made.worker("w", "the worker")
-        return "w" if before else ""
+        return {"w": ("", "", pc)}
+    found: dict[str, tuple[Any, Any, str]] = {}
     if not isinstance(pc, Fn):
-        return ""
-    for who in sorted(pc):
-        fibers = pc[who]
-        names = sorted(fibers) if isinstance(fibers, Fn) else [""]
-        for fiber in names:
-            made.worker(_who(who, fiber, names), _who(who, fiber, names))
-    if not isinstance(then, Fn):
-        return ""
-    moved = [path for path, _, _ in differences(then, pc)]
-    if len(moved) != 1:
-        return _of_whole_worker(then, pc)
-    parts = moved[0].strip(".").split(".")
-    fibers = pc[parts[0]]
-    return _who(parts[0], parts[1] if len(parts) > 1 else "", sorted(fibers)
-                if isinstance(fibers, Fn) else [""])  # fmt: skip
+        return found
+    for who in ordered(pc):
+        fibers = pc[who] if isinstance(pc[who], Fn) else Fn([("", pc[who])])
+        for fiber in ordered(fibers):
+            label = _word(who) if len(fibers) < 2 else f"{_word(who)}.{_word(fiber)}"
+            found[label] = who, fiber, _word(fibers[fiber])
+    return found
 
 
-def _of_whole_worker(then: Fn, pc: Fn) -> str:
-    """The first fiber of the one worker whose fibers have moved together."""
-    changed = [who for who in sorted(pc) if then[who] != pc[who]]
-    if len(changed) != 1:
-        return ""
-    fibers = pc[changed[0]]
-    names = sorted(fibers) if isinstance(fibers, Fn) else [""]
-    return _who(changed[0], names[0], names)
+def _word(value: Any) -> str:
+    if isinstance(value, tuple):
+        return ".".join(_word(it) for it in value)
+    return value if isinstance(value, str) else render(value)
 
 
-def _who(worker: str, fiber: str, fibers: list[str]) -> str:
-    return worker if len(fibers) < 2 else f"{worker}.{fiber}"
+def _worker(made: Builder, before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
+    """Whose program counter has moved; the first of those that moved together."""
+    now, then = _positions(after), _positions(before)
+    for label in now:
+        made.worker(label, "the worker" if label == "w" else label)
+    if list(now) == ["w"]:
+        return "w" if before else ""
+    moved = [it for it, (_, _, at) in now.items() if it in then and then[it][2] != at]
+    owners = {_word(now[it][0]) for it in moved}
+    return moved[0] if len(owners) == 1 else ""
 
 
-def _pc_at(pc: Any, worker: str) -> str:
-    if isinstance(pc, str):
-        return pc
-    if not isinstance(pc, Fn) or not worker:
-        return ""
-    name, _, fiber = worker.partition(".")
-    here = pc.get(name)
-    if isinstance(here, Fn):
-        here = here[fiber or min(here)]
-    return here if isinstance(here, str) else ""
+def _pc_at(values: Mapping[str, Any], worker: str) -> str:
+    return _positions(values).get(worker, ("", "", ""))[2]
 
 
 def _next(values: Mapping[str, Any]) -> list[tuple[str, str]]:
     """The steps that the program counters are at, and the faults that are left."""
-    pc, found = values.get("pc"), []
-    if isinstance(pc, str):
-        found.append(("w", "a call" if pc == "idle" else pc))
-    elif isinstance(pc, Fn):
-        for who in sorted(pc):
-            fibers = pc[who] if isinstance(pc[who], Fn) else {"": pc[who]}
-            for fiber in sorted(fibers):
-                at = {"idle": "a call", "down": "Restart"}.get(fibers[fiber], fibers[fiber])
-                found.append((_who(who, fiber, sorted(fibers)), str(at)))
+    words = {"idle": "a call", "down": "Restart"}
+    found = [(it, words.get(at, at)) for it, (_, _, at) in _positions(values).items()]
     left = values.get("left")
     if isinstance(left, Fn):
         faults = (("kills", "a kill"), ("crashes", "a host crash"), ("fails", "a fault"))
@@ -241,12 +226,11 @@ def _says(
 
 
 def _job(values: Mapping[str, Any], worker: str) -> Mapping[str, Any]:
-    job = values.get("job")
-    name, _, fiber = worker.partition(".")
-    if isinstance(job, Fn) and name in job:
-        job = job[name]
-        if isinstance(job, Fn) and "op" not in job and len(job):
-            job = job[fiber or min(job)]
+    """The locals of whoever `worker` is."""
+    job: Any = values.get("job")
+    who, fiber, _ = _positions(values).get(worker, ("", "", ""))
+    for key in (who, fiber):
+        job = job[key] if isinstance(job, Fn) and key in job else job
     return job if isinstance(job, Fn) and "op" in job else {}
 
 
@@ -258,7 +242,7 @@ def _lanes(made: Builder, values: Mapping[str, Any]) -> dict[str, Lanes]:
     made.object(_DIRECTORY, "directory", "directory")
     names = [_entries(fs["dir"]), *(_entries(it) for it in ordered(fs["dirs"]))]
     found = {_DIRECTORY: Lanes((), names[0], tuple(names[1:]))}
-    named = {number for it in (fs["dir"], *fs["dirs"]) for number in it.values()}
+    named = {number for it in (fs["dir"], *fs["dirs"]) for _, number in entries(it)}
     inodes = fs["ino"]
     handles = _handles(values)
     for number, inode in numbered(inodes).items():
@@ -280,7 +264,7 @@ def _lanes(made: Builder, values: Mapping[str, Any]) -> dict[str, Lanes]:
 
 
 def _entries(directory: Any) -> list[Piece]:
-    return shown.names_of([(name, f"i{it}") for name, it in directory.items() if it])
+    return shown.names_of([(name, f"i{number}") for name, number in entries(directory)])
 
 
 def _handles(values: Mapping[str, Any]) -> dict[int, list[Piece]]:
@@ -306,7 +290,8 @@ def _owners(values: Mapping[str, Any], fd: str) -> str:
         if isinstance(inherited, Fn):
             owners += [who for who in sorted(inherited) if inherited[who] == fd]
         owners += [who for who in sorted(lock) if fd.startswith(who)]
-    return " and ".join(owners) or "w"
+    owner, dot, _ = fd.partition(".")
+    return " and ".join(owners) or (owner if dot else "w")
 
 
 def _buffered(values: Mapping[str, Any], number: int) -> list[Piece]:

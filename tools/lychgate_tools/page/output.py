@@ -23,6 +23,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--text", action="store_true", help="print the text, also with --output")
     parser.add_argument(
+        "--full", action="store_true", help="in the text: calls, places in spec and engine, and "
+        "every outcome as well"
+    )  # fmt: skip
+    parser.add_argument(
         "--open", action="store_true", help="show the page of --output in a browser"
     )
 
@@ -35,8 +39,8 @@ def give(args: argparse.Namespace, document: Document) -> int:
         write(document, Path(args.output))
     if args.json:
         print_json(document)
-    elif args.text or not args.output:
-        for line in lines(document, min(width(), _WIDTH_MAX)):
+    elif args.text or args.full or not args.output:
+        for line in lines(document, min(width(), _WIDTH_MAX), args.full):
             say(_toned(line))
     if args.output:
         print(f"written: {args.output}", file=sys.stderr)

@@ -28,8 +28,9 @@ _ASCII = str.maketrans({"→": "->", "✓": "ok", "✗": "X", "●": "*", "×": 
                         "−": "-", "’": "'", "·": "|"})  # fmt: skip
 
 
-def lines(document: Document, width: int = 80) -> Iterator[str]:
-    """The whole text; no line is longer than `width` unless one word is."""
+def lines(document: Document, width: int = 80, full: bool = False) -> Iterator[str]:
+    """The whole text; no line is longer than `width`. `full` adds system calls, who could have
+    gone on, places in spec and engine, and outcomes without a limit."""
     lesson, meta = document.get("lesson"), document["meta"]
     yield from _wrapped(meta["title"], width)
     if lesson is not None:
@@ -39,7 +40,7 @@ def lines(document: Document, width: int = 80) -> Iterator[str]:
     sign = {True: "✓", False: "✗", None: "●"}[meta.get("holds")]
     yield from _wrapped(f"{sign} {meta['verdict']}", width)
     yield ""
-    yield from _steps(document, width)
+    yield from _steps(document, width, full)
     if lesson is not None:
         yield ""
         yield from _wrapped(f"Rule: {lesson['rule']}", width)
@@ -58,10 +59,11 @@ def plain(text: str) -> str:
     return text.translate(_ASCII).encode("ascii", "backslashreplace").decode("ascii")
 
 
-def _steps(document: Document, width: int) -> Iterator[str]:
+def _steps(document: Document, width: int, full: bool) -> Iterator[str]:
     yield from _wrapped(f"({LEGEND})", width)
     labels = {it["id"]: it["label"] for it in document["objects"]}
     names = [it["name"] for it in document["invariants"]]
+    places = {it["id"]: f"{it['path']}:{it['line']}" for it in document["sources"]}
     begin = document["meta"].get("begin", 0)
     state: dict[str, dict[str, Any]] = {}
     before: list[str] = []
@@ -80,10 +82,26 @@ def _steps(document: Document, width: int) -> Iterator[str]:
             if verdict == BROKEN and (old != BROKEN or not before):
                 yield from _wrapped(f"✗ {name} is broken", width, "      ", "    ")
         before = verdicts
-        left = list(_crash(step["crash"], width)) if number >= begin and "crash" in step else []
+        left: list[str] = []
+        if "crash" in step and number >= begin:
+            left = list(_crash(step["crash"], width, full))
         if left != told:
             yield from left
         told = left
+        if full:
+            yield from _besides(step, places, width)
+
+
+def _besides(step: Any, places: dict[str, str], width: int) -> Iterator[str]:
+    ahead = [f"{it['worker'] or 'the world'} {it['action']}" for it in step.get("next", ())]
+    found = (
+        ("call", step.get("call", "")),
+        ("next", ", ".join(ahead)),
+        ("see", ", ".join(places[it] for it in step.get("links", {}).values())),
+    )
+    for name, value in found:
+        if value:
+            yield from _wrapped(f"{name}: {value}", width, "          ", "    ")
 
 
 def _changes(
@@ -118,25 +136,26 @@ def _pieces(pieces: Any, labels: dict[str, str]) -> str:
     return " ".join(said) or "empty"
 
 
-def _crash(crash: Any, width: int) -> Iterator[str]:
+def _crash(crash: Any, width: int, full: bool) -> Iterator[str]:
     outcomes, broken = crash["outcomes"], [it for it in crash["outcomes"] if it["holds"] is False]
     happens = "the crash" if crash["happens"] else "a crash here"
     count = f"{happens} may leave {crash['images']} images, {len(outcomes)} different to the eye"
-    if not crash["happens"] and not broken:
+    if not crash["happens"] and not broken and not full:
         judged = any(it["holds"] for it in outcomes)
         ending = "; all keep every promise" if judged else ""
         yield from _wrapped(f"{count}{ending}", width, "      ", "    ")
         return
     yield from _wrapped(f"{count}:", width, "      ", "    ")
-    for it in outcomes[:_OUTCOMES_MAX]:
+    limit = len(outcomes) if full else _OUTCOMES_MAX
+    for it in outcomes[:limit]:
         sign = {True: "✓", False: "✗", None: "●"}[it["holds"]]
         many = f" ×{it['images']}" if it["images"] > 1 else ""
         taken = " (taken here)" if it["taken"] else ""
         verdict = f": {it['verdict']}" if it["verdict"] else ""
         yield from _wrapped(f"{sign} {it['label']}{many}{taken}{verdict}", width, "        ",
                             "      ")  # fmt: skip
-    if len(outcomes) > _OUTCOMES_MAX:
-        yield f"      and {len(outcomes) - _OUTCOMES_MAX} more"
+    if len(outcomes) > limit:
+        yield f"      and {len(outcomes) - limit} more"
 
 
 def _wrapped(text: str, width: int, after: str = "", first: str = "") -> list[str]:

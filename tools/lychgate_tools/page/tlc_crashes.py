@@ -24,6 +24,12 @@ def numbered(function: Any) -> dict[int, Any]:
     return dict(enumerate(function, start=1)) if isinstance(function, tuple) else dict(function)
 
 
+def entries(directory: Any) -> list[tuple[str, int]]:
+    """Names that lead to an inode, with its number; where the spec numbers files, `file 1`."""
+    named = numbered(directory).items()
+    return sorted((f"file {n}" if isinstance(n, int) else str(n), i) for n, i in named if i)
+
+
 def ordered(values: Any) -> list[Any]:
     """The members of a set, in one order."""
     return sorted(values, key=render)
@@ -50,7 +56,8 @@ def crash(
     if taken is None and (len(found) < 2 or all(it.holds is None for it in found.values())):
         return None
     partial = f"the first {_OUTCOMES_MAX}" if count > _OUTCOMES_MAX else ""
-    listed = sorted(found.values(), key=lambda it: (not it.taken, it.holds is not False, it.label != KEPT)
+    listed = sorted(
+        found.values(), key=lambda it: (not it.taken, it.holds is not False, it.label != KEPT)
     )
     return Crash(tuple(listed), count, taken is not None, partial)
 
@@ -59,7 +66,7 @@ def _left(fs: Any) -> Iterator[tuple[Any, dict[int, tuple[str, ...]]]]:
     """Directories, each with one content per inode that it names."""
     inodes = numbered(fs["ino"])
     for directory in ordered(fs["dirs"]):
-        numbers = sorted({it for it in directory.values() if it})
+        numbers = sorted({number for _, number in entries(directory)})
         images = [ordered({image[0] for image in inodes[it]["disk"]}) for it in numbers]
         for chosen in product(*images):
             yield directory, dict(zip(numbers, chosen, strict=True))
@@ -67,10 +74,7 @@ def _left(fs: Any) -> Iterator[tuple[Any, dict[int, tuple[str, ...]]]]:
 
 def _files(directory: Any, contents: Mapping[int, Any]) -> tuple[tuple[str, Pieces], ...]:
     """Names with what they lead to."""
-    return tuple(
-        (name, shown.of_cells(contents[number]))
-        for name, number in sorted(directory.items()) if number
-    )  # fmt: skip
+    return tuple((name, shown.of_cells(contents[number])) for name, number in entries(directory))
 
 
 def _is_taken(taken: Any, directory: Any, contents: dict[int, tuple[str, ...]]) -> bool:
@@ -84,12 +88,12 @@ def _judged(
     values: Mapping[str, Any], directory: Any, contents: dict[int, Any], recovers: bool
 ) -> tuple[bool | None, str]:
     """AcknowledgedSurvives and AbsentStaysAbsent, of one outcome."""
-    known = values.get("known")
-    if not isinstance(known, Fn) or "live" not in directory:
+    known, names = values.get("known"), dict(entries(directory))
+    if not isinstance(known, Fn) or "live" not in values["fs"]["dir"]:
         return None, ""
-    live = contents.get(directory["live"], ())
+    live = contents.get(names.get("live", 0), ())
     if recovers:
-        journal = contents.get(directory.get("tmp", 0), ())
+        journal = contents.get(names.get("tmp", 0), ())
         if journal and journal[-1].startswith("="):
             whole = "".join(sorted(shown.valid_records(journal[:-1])))
             if "".join(sorted(journal[-1][1:])) == whole:
