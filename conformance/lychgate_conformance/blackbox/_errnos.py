@@ -80,10 +80,10 @@ _BY_CALL: dict[str, tuple[Errno, ...]] = {
     "mmap": (_ENOMEM,),
 }
 
-_CREATES = ("open", "openat", "openat2", "creat")
+OPENS = ("open", "openat", "openat2", "creat")
 _RECORD_LOCKS = ("F_SETLK", "F_SETLKW", "F_OFD_SETLK", "F_OFD_SETLKW")
 
-FAILING = (*_BY_CALL, *_CREATES, "flock", "fcntl")
+FAILING = (*_BY_CALL, *OPENS, "flock", "fcntl")
 """Every call that has a row."""
 
 STAYING = frozenset(
@@ -100,7 +100,7 @@ others (`write`, `read`, `open`, …) are also how an adapter answers, listens a
 def errnos_of(call: Call) -> tuple[Errno, ...]:
     """The errors of a call, by its arguments where they matter."""
     text = " ".join(call.args)
-    if call.name in _CREATES:
+    if call.name in OPENS:
         return _MAKE if call.name == "creat" or "O_CREAT" in text else _OPEN
     if call.name == "flock":
         if "LOCK_UN" in text:

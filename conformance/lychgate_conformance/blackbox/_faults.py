@@ -21,7 +21,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from lychgate_conformance.blackbox._errnos import STAYING, errnos_of
+from lychgate_conformance.blackbox._errnos import OPENS, STAYING, errnos_of
 from lychgate_conformance.blackbox._processes import MAKERS
 from lychgate_conformance.blackbox._record import Recording
 from lychgate_conformance.blackbox._strace import (
@@ -204,25 +204,28 @@ def _end_of(ops: Sequence[object]) -> int | None:
     return sizes[-1] if sizes else None
 
 
-def full(words: Iterable[int]) -> Iterator[Fault]:
-    """From one word on nothing can be written, or nothing can be opened."""
-    for word in words:
-        yield Fault(
-            f"from word {word + 1} on no file can grow: the disk is full",
-            ("full",),
-            word,
-            limit=Limit(resource.RLIMIT_FSIZE, 0),
-            stays=True,
-            errors=("EFBIG",),
-        )
-        yield Fault(
-            f"from word {word + 1} on no file can be opened: there are too many",
-            ("descriptors",),
-            word,
-            limit=Limit(resource.RLIMIT_NOFILE, DESCRIPTORS),
-            stays=True,
-            errors=("EMFILE",),
-        )
+def used_up(found: Sequence[Site]) -> Iterator[Fault]:
+    """From one word on nothing can be written, or nothing can be opened; where somebody tries."""
+    for word in sorted({site.word for site in found}):
+        later = {site.call.name for site in found if site.word >= word}
+        if not later.isdisjoint(WRITES):
+            yield Fault(
+                f"from word {word + 1} on no file can grow: the disk is full",
+                ("full",),
+                word,
+                limit=Limit(resource.RLIMIT_FSIZE, 0),
+                stays=True,
+                errors=("EFBIG",),
+            )
+        if not later.isdisjoint(OPENS):
+            yield Fault(
+                f"from word {word + 1} on no file can be opened: there are too many",
+                ("descriptors",),
+                word,
+                limit=Limit(resource.RLIMIT_NOFILE, DESCRIPTORS),
+                stays=True,
+                errors=("EMFILE",),
+            )
 
 
 def ordered(faults: Iterable[Fault], seed: int) -> list[Fault]:

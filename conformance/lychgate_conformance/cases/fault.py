@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from lychgate_conformance._case import case
 from lychgate_conformance._stage import Stage
 from lychgate_conformance.blackbox._calls import MUTATING
-from lychgate_conformance.blackbox._faults import Fault, Site, failing, full, short_writes
+from lychgate_conformance.blackbox._faults import Fault, Site, failing, short_writes, used_up
 from lychgate_conformance.blackbox._record import Recording
 from lychgate_conformance.cases._fault import faults
 
@@ -123,9 +123,9 @@ def staying_tasks(stage: Stage) -> None:
     "L4-FULL-001", "nothing can be written, or nothing opened, and then it can again",
     "D10, W6, F2", FAULTS, _LIMIT_S,
 )  # fmt: skip
-def used_up(stage: Stage) -> None:
+def exhausted(stage: Stage) -> None:
     text = "open dead:a task:a undead:a done:a dead:b task:b"
-    faults(stage, text, lambda sites, recording: full(range(len(text.split()))))
+    faults(stage, text, lambda sites, recording: used_up(sites))
 
 
 @case("L4-SHORT-001", "a write of dead tasks is cut short", "D10, D11, D12, F2", FAULTS, _LIMIT_S)
