@@ -13,7 +13,7 @@ from engine.faults import Fault, Store
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lychgate import ConfigError, Disk, aio, configure
+from lychgate import ConfigError, Disk, Queue, aio, configure
 from lychgate._lines import seal
 from lychgate._records import JSON, DeadTask, dead_line, failed_at, parse_dead
 from lychgate._retention import Sweeps
@@ -177,6 +177,15 @@ def test_it_is_an_option_of_the_one_entry(tmp_path: Path) -> None:
         return await disk.stats()
 
     assert asyncio.run(under_asyncio())["dead_tasks_expired"] == 1
+
+
+def test_a_queue_drives_it(tmp_path: Path) -> None:
+    """D1, D35: its ticks are enough, and a sweep to come keeps no queue from being idle."""
+    disk = Disk(tmp_path / "s", dead_tasks_retention_period=1e-6)
+    disk.add_dead_task("a", None, "no", "T", 1)
+    with Queue(disk) as queue:
+        queue.run(until_idle=True)
+        assert queue.stats()["dead_tasks_expired"] == 1
 
 
 @given(st.lists(st.tuples(st.floats(0, 1e6), st.floats(0, 1e6) | st.just(math.inf))))
