@@ -43,6 +43,7 @@ _MODULES = (
     "queue",
     "queue_room",
     "queue_restart",
+    "queue_crash",
 )
 
 LEVELS = {

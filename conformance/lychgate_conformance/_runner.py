@@ -287,6 +287,7 @@ _TASK_PROBES: dict[str, tuple[object, tuple[str, ...]]] = {
 _QUEUE_PROBES: dict[str, tuple[object, tuple[str, ...]]] = {
     "survives_restart": (True, ("L1-QOPEN-001", "L1-QOPEN-002")),
     "survives_process_kill": (True, ("L1-QKILL-001", "L1-QKILL-002")),
+    "survives_host_crash": (True, ("L3-QCRASH-001", "L3-QCRASH-002")),
     "exclusive": (True, ("L1-QLOCK-001", "L1-QLOCK-002")),
     "claim_order": ("number", ("L0-QCLAIM-002", "L0-QCLAIM-005")),
     "receipts": (True, ("L0-QEND-007",)),

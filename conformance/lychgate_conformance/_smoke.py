@@ -20,7 +20,6 @@ from lychgate_conformance._claims import STDIO, Claims, merge
 from lychgate_conformance._findings import Finding
 from lychgate_conformance._session import Command, Reply, Session
 from lychgate_conformance._verdict import (
-    AdapterFault,
     BackendDied,
     ExitCode,
     Failed,
@@ -86,7 +85,11 @@ class Ground:
 
     @property
     def claims(self) -> Claims:
-        return merge(STDIO, self.session.hello().claims)
+        try:
+            return merge(STDIO, self.session.hello().claims)
+        except UsageError as error:
+            what = f"reply to hello: ok.claims: {error}"
+            raise Finding("not-by-schema", what, self.session.line) from error
 
     def offers(self, capability: str) -> None:
         """NotMeasured when the adapter does not."""
@@ -135,7 +138,7 @@ class Ground:
 
 
 def _greets(ground: Ground) -> None:
-    ground.session.hello()
+    assert ground.claims
 
 
 def _unknown(ground: Ground) -> None:
@@ -296,7 +299,7 @@ def smoke(command: Command, limit_s: float = CALL_LIMIT_S, base: str | None = No
     begun = time.monotonic()
     with TemporaryDirectory(prefix="lychgate-smoke-", dir=base) as directory:
         with _ground(command, Path(directory) / "store", limit_s, result) as ground:
-            for name, (title, check) in _checks(ground).items():
+            for name, (title, check) in _checks(ground, result):
                 if ground is None or result.exit_code is ExitCode.FAULT:
                     what = "not tried after a fault of the adapter"
                     result.outcomes.append(Outcome(name, title, LEFT_OUT, what))
@@ -308,12 +311,15 @@ def smoke(command: Command, limit_s: float = CALL_LIMIT_S, base: str | None = No
     return result
 
 
-def _checks(ground: Ground | None) -> dict[str, tuple[str, Callable[[Ground], None]]]:
-    """Those of the profile that the adapter names; it may not get so far."""
-    try:
-        return QUEUE_CHECKS if ground is not None and ground.queue else CHECKS
-    except (AdapterFault, BackendDied, Inconclusive, UsageError):  # the first check says so
-        return CHECKS
+def _checks(
+    ground: Ground | None, result: Smoke
+) -> Iterator[tuple[str, tuple[str, Callable[[Ground], None]]]]:
+    """The greeting, and then the checks of the profile that it names."""
+    first, *rest = CHECKS.items()
+    yield first
+    if ground is not None and result.exit_code is not ExitCode.FAULT and ground.queue:
+        first, *rest = QUEUE_CHECKS.items()
+    yield from rest
 
 
 @contextmanager

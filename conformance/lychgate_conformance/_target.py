@@ -75,7 +75,10 @@ def load_command(
         about = _open_once(name, host, base)
     finally:
         host.end()
-    declared = _claims.merge(_claims.STDIO, about["claims"])
+    try:
+        declared = _claims.merge(_claims.STDIO, about["claims"])
+    except UsageError as error:
+        raise AdapterFault(f"{name} declares a claim that there is not: {error}") from error
     return Target(
         name=name,
         spec=None,

@@ -7,11 +7,12 @@ import sys
 from typing import Any
 
 from lychgate_conformance import UsageError
-from lychgate_conformance._claims import DISK, NIL, as_mapping
+from lychgate_conformance._claims import DISK, NIL, QUEUE, as_mapping, merge
 from lychgate_conformance._findings import FINDINGS, PAGE
 from lychgate_conformance._session import Command
 from lychgate_conformance._smoke import ADAPTER, BACKEND, CALL_LIMIT_S, LEFT_OUT, OK, Smoke, smoke
 from lychgate_conformance.adapters import HOME
+from lychgate_conformance.adapters.delivery_queue import Engine
 from lychgate_tools.conform_target import (
     adapter_command,
     add_target_arguments,
@@ -67,7 +68,12 @@ def _wrapped(spec: str) -> Command:
     return Command((sys.executable, str(HOME / "python_adapter.py"), spec, *claims))
 
 
-_OWN = {"disk": ("lychgate:Disk", DISK), "nil": ("lychgate:Nil", NIL)}
+_QUEUE = "lychgate_conformance.adapters.delivery_queue:Engine"
+_OWN = {
+    "disk": ("lychgate:Disk", DISK),
+    "nil": ("lychgate:Nil", NIL),
+    "delivery": (_QUEUE, merge(QUEUE, Engine.claims)),
+}
 
 
 def as_json(result: Smoke) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 // `node node_queue.mjs`: a delivery queue and its adapter in one, without any package.
 //
 // The queue is one append-only log: a line per event, its CRC and then JSON, fsynced before the
-// answer. What a crash left of the last line is cut off when the log is opened. A log that has grown
-// is written anew beside the old one and renamed; its first line keeps the highest number ever given.
+// answer. What a crash left of the last line is cut off when the log is opened. A log that has
+// grown is written anew beside the old one and renamed; its first line keeps the highest number.
 // Node has no flock: what keeps a second instance out is an abstract socket named after the
 // directory's inode (Linux), which goes with its process.
 
@@ -13,7 +13,7 @@ import readline from "node:readline";
 
 const claims = { profile: "delivery", survives_host_crash: true, uses_path: true };
 const capabilities = ["clock", "times", "crash_check"];
-const LOG_BYTES_MAX = 20_000;
+const LOG_BYTES_MAX = 1_000; // or twice its size when it was written anew
 
 class Refusal extends Error {
   constructor(code, message) {
@@ -99,7 +99,7 @@ class Queue {
     fs.fsyncSync(this.fd);
     this.apply(event);
     this.size += line.length;
-    if (this.size > LOG_BYTES_MAX) this.shrink();
+    if (this.size > (this.sizeMax ?? LOG_BYTES_MAX)) this.shrink();
   }
 
   shrink() {
@@ -114,6 +114,7 @@ class Queue {
     fs.closeSync(this.fd);
     this.fd = fs.openSync(this.log, "a+", 0o600);
     this.size = bytes.length;
+    this.sizeMax = Math.max(LOG_BYTES_MAX, 2 * this.size);
   }
 
   apply([what, seq, change]) {

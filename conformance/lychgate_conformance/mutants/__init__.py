@@ -13,4 +13,10 @@ from lychgate_conformance.mutants._base import Mutant, all_mutants, find_mutant
 CONTROLS = ("lychgate_conformance._control:Control", "lychgate_conformance.mutants._lines:LineDisk")
 """Backends that are right and are not the engine."""
 
-__all__ = ["CONTROLS", "Mutant", "all_mutants", "find_mutant"]
+QUEUES = (
+    "lychgate_conformance.adapters.sqlite_queue:SqliteQueue",
+    "lychgate_conformance.mutants._log_queue:LogQueue",
+)
+"""Delivery queues that are right and are not the engine's."""
+
+__all__ = ["CONTROLS", "QUEUES", "Mutant", "all_mutants", "find_mutant"]
