@@ -268,6 +268,27 @@ def test_an_interrupted_migration(mariadb: SqlServer) -> None:
         Sql(url).close()
 
 
+def test_rows_that_another_session_holds(server: SqlServer) -> None:
+    """F2: a time-out that says so, and nothing was changed; claims pass over them."""
+    url = server.new_schema()
+    driver = driver_of(url, str)
+    apply(driver)
+    waits = {"postgres": "SET lock_timeout = '50ms'", "mariadb": "SET innodb_lock_wait_timeout = 1"}
+    with Sql(url, pool_size=1) as worker:
+        held, free = worker.add_task("held", 1.0), worker.add_task("free", 2.0)
+        worker._pool._idle[0].change(waits[server.engine])
+        holder = driver.connect()
+        holder.begin(True)
+        holder.rows("SELECT 1 FROM lychgate_tasks WHERE id = :id FOR UPDATE", {"id": held})
+        with pytest.raises(SqlError, match="another session holds the rows") as failed:
+            worker.remove_task(held)
+        assert failed.value.definite
+        assert [it[0] for it in worker.pending_tasks()] == [free]
+        holder.rollback()
+        holder.close()
+        worker.remove_task(held)
+
+
 def test_more_than_a_packet(mariadb: SqlServer) -> None:
     """D25: what the server would hang up on is refused before it is sent, with the remedy."""
     url = mariadb.new_schema()
@@ -292,9 +313,11 @@ def test_no_database_is_made_by_opening(tmp_path: Path) -> None:
 
 
 def test_things_in_place_of_a_database(tmp_path: Path) -> None:
-    """F3: a directory, a text file, a missing directory."""
+    """F3: a directory, a text file, a missing directory, a file in place of one."""
     (tmp_path / "text").write_text("no database\n" * 100)
-    for name, kind in (("", SchemaError), ("text", SqlError), ("gone/x.db", SchemaError)):
+    for name, kind in (
+        ("", SchemaError), ("text", SqlError), ("gone/x.db", SchemaError), ("text/x.db", SchemaError)
+    ):  # fmt: skip
         with pytest.raises(kind):
             Sql(f"sqlite:///{tmp_path}/{name}")
         with pytest.raises(SqlError):
