@@ -7,14 +7,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from lychgate_conformance._stage import Stage
-from lychgate_conformance._verdict import Failed, NotClaimed, NotMeasured
+from lychgate_conformance._verdict import Failed, Inconclusive, NotClaimed, NotMeasured
 from lychgate_conformance.blackbox._explain import image_lines
 from lychgate_conformance.blackbox._pause import ANSWER
 from lychgate_conformance.blackbox._schedule import Played, Schedule, Troupe
 from lychgate_conformance.blackbox._script import parse_words
 
 PLACES_MAX = 24
-"""Stops of one word that are tried with each thing that others do; a seeded choice beyond it."""
+"""Stops of one word that are tried with each thing that others do: a seeded choice where there are
+more, and the rest as far as the case's share of a budget goes."""
 PAIRS_MAX = 30
 """The same where a word is stopped twice."""
 KILLS_MAX = 12
@@ -67,6 +68,8 @@ def paused(
             first = replace(first, frequency=frequency)
             plans = _plans(troupe, first, meanwhile, killed, tally, stage)
             _play(troupe, plans, tally, stage)
+    except Inconclusive as error:
+        raise Inconclusive(f"{error}; so far {tally}") from error
     finally:
         stage.notes.append(str(tally))
         troupe.end()
@@ -93,12 +96,15 @@ def _plans(
     depth = len(groups[0])
     stops = list(itertools.combinations(range(1, places + 1), depth))
     most = KILLS_MAX if killed else PLACES_MAX if depth == 1 else PAIRS_MAX
-    if len(stops) > most:
-        tally.cut += len(stops) - most
-        stops = sorted(stage.rng.sample(stops, most))
-    for stop in stops:
+    chosen = sorted(stage.rng.sample(stops, most)) if len(stops) > most else stops
+    more = [it for it in stops if it not in set(chosen)]
+    tally.cut = len(stops)
+    for number, stop in enumerate([*chosen, *more]):
+        if number >= len(chosen) and not stage.clock.has_share():
+            return
         for group in groups:
             yield replace(first, stops=stop, during=group, killed=killed)
+        tally.cut -= 1
 
 
 def _play(
