@@ -47,8 +47,8 @@ def document(failure: Failure, backend: str, case_id: str) -> Document:
     """The whole document of one failure; `backend` and `case_id` say where it was found."""
     what = "host crash" if failure.host_crash else "process kill"
     made = Builder(
-        title=f"{backend}: {case_id}", verdict=f"After a {what}: {problem(failure)}.", holds=False,
-        source="conformance", name=case_id, model="portable" if failure.host_crash else "",
+        title=f"{case_id} fails", verdict=f"{backend}: after a {what}, {problem(failure)}.",
+        holds=False, source="conformance", name=case_id, model="portable" if failure.host_crash else "",
         command=f"lychgate conform {backend} --case {case_id}",
     )  # fmt: skip
     sources = Sources(locate().modules())

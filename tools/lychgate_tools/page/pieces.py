@@ -21,6 +21,7 @@ _LINES_MAX = 200
 _OURS = re.compile(r"dead_tasks-\d|-\d{8}-\d+-[0-9a-f]{16}$")
 _BEGUN = re.compile(rb"[0-9a-f]{1,8}(?::.*)?", re.S)
 """A line of the engine that was cut."""
+_LENGTH = re.compile(r"\d+( bytes)?$")
 _ID = re.compile(rb'"task_id":"([^"\\]{1,20})"')
 _WAL_ID = re.compile(rb"^[0-9a-f]{8}:(?:add|rem):([^:]{1,20}):?")
 
@@ -121,7 +122,7 @@ def shape(pieces: Pieces) -> tuple[tuple[str, str], ...] | None:
 
 def _without_length(it: Piece) -> str:
     if it["kind"] == "nul" or it["text"].endswith(" bytes"):
-        return ""
+        return _LENGTH.sub("", it["text"])
     return it["text"].lstrip("0123456789") if it["kind"] == "bytes" else it["text"]
 
 

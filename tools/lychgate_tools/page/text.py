@@ -130,10 +130,16 @@ def _pieces(pieces: Any, labels: dict[str, str]) -> str:
         return "nothing"
     said = [
         f"{it['text']}→{labels.get(it.get('raw', ''), '?')}" if it["kind"] == "name"
-        else _PIECES[it["kind"]].format(it["text"])
+        else _PIECES[it["kind"]].format(_short(it))
         for it in pieces
     ]  # fmt: skip
     return " ".join(said) or "empty"
+
+
+def _short(it: Any) -> str:
+    """A fragment of which nothing but the length is known is a mark without a text."""
+    unknown = it["kind"] == "torn" and it["text"].endswith(" bytes")
+    return "" if unknown else str(it["text"])
 
 
 def _crash(crash: Any, width: int, full: bool) -> Iterator[str]:

@@ -9,7 +9,7 @@ const KINDS = {
   return: "return", crash: "crash or kill",
 };
 const SIGNS = {
-  torn: (it) => `${it.text} …torn`, nul: (it) => `NUL ×${it.text}`, bad: (it) => `✕ ${it.text}`,
+  torn: (it) => `${it.text.endsWith(" bytes") ? "" : it.text} …torn`, nul: (it) => `NUL ×${it.text}`, bad: (it) => `✕ ${it.text}`,
   removal: (it) => `− ${it.text}`, handle: (it) => `open in ${it.text}`,
   lock: (it) => `locked by ${it.text}`, buffer: (it) => `to write: ${it.text}`,
 };
@@ -118,7 +118,9 @@ function show() {
     step.variant && `replaced by ${step.variant}`].filter(Boolean).join(" · ");
   $("says").textContent = step.says || "";
   const touched = [...new Set((step.changes || []).map((it) => it.object))];
-  const all = trace.data.objects.map((it) => it.id).filter((id) => state[id]);
+  const isThere = (it) => it && (it.cache || (it.memory || []).length
+    || it.disk?.may.some((one) => one));
+  const all = trace.data.objects.map((it) => it.id).filter((id) => isThere(state[id]));
   const whole = $("full").checked || n === 0 || trace.isBroken(n);
   const shown = whole ? all : touched;
   $("files").replaceChildren(...shown.map((id) => fileOf(id, state, before, step)));
@@ -199,8 +201,8 @@ function openSource(id) {
 
 function excerpt(it) {
   const lines = it.text.split("\n").map((text, n) => {
-    const line = `${String(it.first + n).padStart(4)}  ${text}\n`;
-    return it.first + n === it.line ? el("mark", {}, line) : line;
+    const line = `${String(it.first + n).padStart(4)}  ${text}`;
+    return it.first + n === it.line ? el("mark", {}, line) : `${line}\n`;
   });
   return el("pre", { class: "source", id: "excerpt", tabindex: "0",
     "aria-label": `${it.path}, line ${it.line}` }, ...lines);
