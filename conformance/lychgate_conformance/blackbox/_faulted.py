@@ -289,37 +289,39 @@ class Faulter:
 
     def _suffer(self, life: _Life, fault: Fault, attached: Attached) -> None:
         """The script with its fault; when this returns no limit is left."""
-        pids, limit = family(life.host.pid), fault.limit
+        pids, stopped = family(life.host.pid), False
 
-        def lift() -> None:
-            if limit is not None:
+        def limit(soft: int | None = None) -> None:
+            if fault.limit is not None:
                 for pid in pids:
-                    _set_limit(pid, limit.resource)
+                    _set_limit(pid, fault.limit.resource, soft)
 
         def resume() -> None:
-            """Wait for the stop behind the short write, or for an answer without one."""
-            while not (life.host.has_reply() or attached.ended):
-                if _STOPPED in attached.output.read_bytes():
-                    break
+            """Wait for the stop behind the short write, or for an answer without one: where calls
+            are counted otherwise than expected it comes in another word."""
+            nonlocal stopped
+            while not (stopped or life.host.has_reply() or attached.ended):
+                stopped = _STOPPED in attached.output.read_bytes()
                 self.explorer.left()  # Inconclusive when the case has no time any more
                 time.sleep(_LOOK_S)
-            lift()
-            for pid in pids:
-                os.kill(pid, signal.SIGCONT)
+            limit()
+            if stopped:
+                for pid in pids:
+                    os.kill(pid, signal.SIGCONT)
+
+        def do(word: Word) -> None:
+            life.do(word, resume if fault.resumes and not stopped else None)
 
         for place, word in enumerate(life.script.words):
-            hit = place == fault.word and limit is not None
-            if hit and limit is not None:
-                for pid in pids:
-                    _set_limit(pid, limit.resource, limit.value)
-            life.do(word, resume if hit and fault.resumes else None)
-            if life.dead:
-                return
-            if hit and not fault.stays:
-                lift()
+            if fault.limit is not None and place == fault.word:
+                limit(fault.limit.value)
+            do(word)
+            if place == fault.word and not fault.stays and not life.dead:
+                limit()
             if word.kind == "open" and not life.opened and not fault.stays:
-                life.do(word)
-        lift()
+                do(word)
+        if not life.dead:
+            limit()
 
     def _watch(self, life: _Life) -> None:
         """Another process works on the same store."""

@@ -94,8 +94,8 @@ class Fault:
 
     @property
     def outlives_trace(self) -> bool:
-        """Whether it is over only when strace lets go."""
-        return self.stays and bool(self.inject)
+        """Whether it is over for certain only when strace lets go."""
+        return (self.stays or self.resumes) and bool(self.inject)
 
     def __str__(self) -> str:
         return self.text
