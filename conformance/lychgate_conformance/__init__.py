@@ -10,6 +10,7 @@ a mutant backend that it is shown to fail on. The parts, in the order in which t
     _store, _stage              what a case holds in its hands
     _oracle                     what acknowledged and unfinished calls allow to be seen
     _after_crash                what a crash leaves possible of that
+    _queue, _queue_oracle       both for the other profile, the leased delivery queue
     _case, cases/               the promises
     _target, _runner, _report   one run, and what is said about it
     _html, _junit, _verify      the report for other readers, and whether it agrees with itself
