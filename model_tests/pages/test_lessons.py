@@ -33,6 +33,7 @@ def test_a_lesson_and_its_run_on_real_files(name: str, tmp_path: Path) -> None:
     beside it, and real calls end in the files that were foretold. One test for each lesson, since
     making one is what takes the time."""
     shows_what_it_is_about(name)
+    links_lead_to_what_they_name(name)
     verdicts_follow_from_outcomes(name)
     runs_on_real_files(name, tmp_path)
 
@@ -50,17 +51,38 @@ def shows_what_it_is_about(name: str) -> None:
     assert broken is None or broken >= len(document["steps"]) - 3
 
 
+def links_lead_to_what_they_name(name: str) -> None:
+    """A step of the spec is linked to a definition, a step of the engine to a line of its code."""
+    document = made(name).document
+    sources = {it["id"]: it for it in document["sources"]}
+    linked = 0
+    for step in document["steps"]:
+        for kind, place in step.get("links", {}).items():
+            found = sources[place]
+            line = found["text"].splitlines()[found["line"] - found["first"]]
+            assert found["kind"] == kind and (ROOT / found["path"]).is_file()
+            if kind == "spec":
+                names = (step["action"], step.get("variant", ""), f"Fs{step['action']}")
+                stem = line.partition("(")[0].partition(" ")[0]
+                assert stem in names or stem.lower().startswith("fs"), (stem, names)
+            linked += 1
+    assert linked >= len(document["steps"]) // 2
+
+
 def verdicts_follow_from_outcomes(name: str) -> None:
     """Where a crash point is judged, the strip says "broken" exactly if an outcome is; the one that
     was taken is among them, and the numbers of images add up."""
     document = made(name).document
     names = [it["name"] for it in document["invariants"]]
+    both = {"AcknowledgedSurvives", "AbsentStaysAbsent"} <= set(names)
     judged = next((n for n, it in enumerate(names) if it in ("host crash", "promise")), None)
     for step in document["steps"]:
         crash = step.get("crash")
         if crash is None:
             continue
         outcomes = crash["outcomes"]
+        if both and BROKEN not in step["verdicts"]:  # TLC's word and ours, of the same states
+            assert all(it["holds"] for it in outcomes)
         assert crash["happens"] == any(it["taken"] for it in outcomes)
         if not crash["partial"]:
             assert sum(it["images"] for it in outcomes) == crash["images"]

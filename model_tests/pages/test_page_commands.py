@@ -14,7 +14,7 @@ import pytest
 from lychgate_conformance._verdict import NotMeasured
 from lychgate_conformance.blackbox._traced import need_strace
 from lychgate_tools.cli import main
-from lychgate_tools.page.document import FORMAT, VERSION
+from lychgate_tools.page.document import FORMAT, SCHEMA, VERSION
 from lychgate_tools.page.lessons import LESSONS
 from lychgate_tools.ui import ExitCode
 
@@ -87,6 +87,17 @@ def test_a_trace_file_becomes_the_same_page(
     capsys.readouterr()
     _, text, _ = said(["page", trace], capsys)
     assert text == said(["explain", QUICK], capsys)[1]
+
+
+def test_every_kind_has_a_look() -> None:
+    """Shapes and pieces: the style knows each kind of the schema, and the text each piece."""
+    kinds = json.loads(SCHEMA.read_text(encoding="utf-8"))["$defs"]
+    style = SCHEMA.with_name("page.css").read_text(encoding="utf-8")
+    for kind in kinds["step"]["properties"]["kind"]["enum"]:
+        assert f".shape.{kind}" in style, kind
+    plain = {"record"}  # the look of a piece without more
+    for kind in set(kinds["piece"]["properties"]["kind"]["enum"]) - plain:
+        assert f".piece.{kind}" in style, kind
 
 
 def test_a_trace_that_refers_to_nothing(

@@ -7,8 +7,9 @@ Question, trace, rule, guards: as text, as one HTML file (`--output`), or as a t
 from __future__ import annotations
 
 import argparse
-
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -85,11 +86,30 @@ def run(args: argparse.Namespace) -> int:
     if args.name not in BY_NAME:
         raise unknown("scenario", args.name, BY_NAME)
     where = real_files.prepared(Path(args.run)) if args.run else None
-    with Progress(f"explain {args.name}"):
+    with _working(args.name):
         made = make(BY_NAME[args.name])
     if where is not None:
         return _run(made, where, args.json)
     return output.give(args, made.document)
+
+
+@contextmanager
+def _working(name: str) -> Iterator[None]:
+    """A line of progress while TLC or the lab is at work, neither of which says how far it is."""
+    ended = threading.Event()
+    with Progress("explaining", 1, "lesson") as progress:
+
+        def tick() -> None:
+            while not ended.wait(0.5):
+                progress.update(0, name)
+
+        ticking = threading.Thread(target=tick, daemon=True)
+        ticking.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            ticking.join()
 
 
 def _list(as_json: bool) -> int:

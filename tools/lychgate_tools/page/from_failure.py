@@ -48,7 +48,8 @@ def document(failure: Failure, backend: str, case_id: str) -> Document:
     what = "host crash" if failure.host_crash else "process kill"
     made = Builder(
         title=f"{case_id} fails", verdict=f"{backend}: after a {what}, {problem(failure)}.",
-        holds=False, source="conformance", name=case_id, model="portable" if failure.host_crash else "",
+        holds=False, source="conformance", name=case_id,
+        model="portable" if failure.host_crash else "",
         command=f"lychgate conform {backend} --case {case_id}",
     )  # fmt: skip
     sources = Sources(locate().modules())
