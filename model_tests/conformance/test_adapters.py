@@ -12,6 +12,7 @@ from lychgate_conformance import Options, Report, Verdict, all_cases, run
 from lychgate_conformance._session import Command
 from lychgate_conformance._target import load_command
 from lychgate_conformance.adapters import HOME
+from lychgate_conformance.cases import _fault
 
 QUIET = (Verdict.PASS, Verdict.NOT_CLAIMED)
 SLOW = (
@@ -46,6 +47,17 @@ CRASHES = ("L2-CUT-001", "L2-CUT-006", "L3-DLQ-001", "L3-INIT-001", "L3-TWO-001"
 def test_example_survives_kills_and_host_crashes(tmp_path: Path) -> None:
     """D9, D11, D17, D22, D28, D31, D32: levels 2 and 3, in C; the others write the same lines."""
     report = run(load_command(adapter("c", tmp_path)), Options(case_ids=CRASHES))
+    assert trouble(report) == []
+    assert all(it.verdict is Verdict.PASS for it in report.results)
+
+
+FAULTS = ("L4-DEAD-001", "L4-LOCK-001", "L4-SHORT-003", "L4-STAY-002")
+
+
+def test_example_bears_failing_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """F2: level 4, in C, which nothing of Python's helps; but for the syncs (decision 27)."""
+    monkeypatch.setattr(_fault, "FAULTS_MAX", 6)
+    report = run(load_command(adapter("c", tmp_path)), Options(case_ids=FAULTS))
     assert trouble(report) == []
     assert all(it.verdict is Verdict.PASS for it in report.results)
 

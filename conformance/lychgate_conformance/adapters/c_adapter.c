@@ -232,14 +232,15 @@ static int sync_directory(const char *path) {
     return well;
 }
 
-/* Every directory that is made, and durable in the one around it. */
+/* Every directory that is made, and durable in the one around it; the last one also where it was
+ * there: who made it may have died, or failed, before that. */
 static int make_directories(char *path) {
     for (char *at = path + 1, *above = path;; at++) {
         char was = *at;
         if (was && was != '/') continue;
         *at = 0;
         int made = mkdir(path, 0777) == 0, well = made || errno == EEXIST;
-        if (made) {
+        if (well && (made || !was)) {
             char slash = above[1];
             above[1] = 0;
             well = sync_directory(above == path && *path != '/' ? "." : path);

@@ -50,7 +50,8 @@ class LogStore:
         missing = [it for it in (directory, *directory.parents) if not it.exists()]
         directory.mkdir(parents=True, exist_ok=True)
         self._file = open(directory / f"{prefix}log", "a+b", buffering=0, opener=_private)
-        for place in (directory, *(it.parent for it in missing)):
+        # the parent of one that was there, too: who made it may have died, or failed, before this
+        for place in dict.fromkeys((directory, directory.parent, *(it.parent for it in missing))):
             _sync_directory(place)
         self._seen = 0
         self._tasks: dict[str, tuple[Any, float | None]] = {}

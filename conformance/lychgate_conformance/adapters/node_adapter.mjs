@@ -37,9 +37,8 @@ function crc32(bytes) { // zlib has it only since Node 20.15
 function makeDirectory(directory) { // durable in the one around it, as is the log's name in it
   const above = path.dirname(directory);
   if (!fs.existsSync(above)) makeDirectory(above);
-  if (fs.existsSync(directory)) return;
   fs.mkdirSync(directory, { recursive: true });
-  syncDirectory(above);
+  syncDirectory(above); // where it was there, too: who made it may have died before this
 }
 
 function syncDirectory(directory) {

@@ -68,10 +68,8 @@ class Store
   def make_directory(directory)
     above = File.dirname(directory)
     make_directory(above) unless File.exist?(above)
-    return if File.exist?(directory)
-
     FileUtils.mkdir_p(directory)
-    sync_directory(above)
+    sync_directory(above) # where it was there, too: who made it may have died before this
   end
 
   def sync_directory(directory)

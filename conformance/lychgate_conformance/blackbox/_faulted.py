@@ -23,7 +23,7 @@ from pathlib import Path
 from lychgate_conformance._findings import Finding
 from lychgate_conformance._host import Hosts, KillableHost
 from lychgate_conformance._oracle import State
-from lychgate_conformance._verdict import BackendDied, Inconclusive, NotMeasured
+from lychgate_conformance._verdict import BackendDied, Failed, Inconclusive, NotMeasured
 from lychgate_conformance.blackbox._attached import Attached, family
 from lychgate_conformance.blackbox._calls import RECORDED
 from lychgate_conformance.blackbox._checker import STORE, write_image
@@ -246,7 +246,7 @@ class Faulter:
             self._end_host()  # whatever was hit instead may have done it harm
         else:
             if not life.dead and self._goes_on:
-                self._watch(life)
+                self._watch(life, fault)
             try:
                 image = snapshot(life.world)
             except (Unexplained, OSError) as error:
@@ -323,15 +323,20 @@ class Faulter:
         if not life.dead:
             limit()
 
-    def _watch(self, life: _Life) -> None:
-        """Another process works on the same store."""
+    def _watch(self, life: _Life, fault: Fault) -> None:
+        """Another process works on the same store, and that it ends is what is asked for."""
         if self._other is None:
             self._other = self._new_host()
         can_close = self._can_close(life.script)
         for word in OTHER:
             if word.kind != "close" or can_close:
-                life.ask(self._other, word)
-        if not can_close or any(it.reply is None for it in life.told):
+                try:
+                    life.ask(self._other, word)
+                except Inconclusive as error:
+                    self.explorer.left()  # Inconclusive all the same, when the case is out of time
+                    text = f"{fault}: then another process waits for ever: {error}"
+                    raise Failed(text) from error
+        if not can_close or life.told[-1].reply is None:
             self._other.end()
             self._other = None
 
