@@ -89,6 +89,8 @@ def run(args: argparse.Namespace) -> int:
     with _working(args.name):
         made = make(BY_NAME[args.name])
     if where is not None:
+        if args.output:
+            output.write(made.document, Path(args.output))
         return _run(made, where, args.json)
     return output.give(args, made.document)
 
