@@ -14,6 +14,8 @@ import pytest
 
 from lychgate_conformance._claims import Claims
 from lychgate_conformance._host import Hosts
+from lychgate_conformance._runner import Patience
+from lychgate_conformance._stage import Clock
 from lychgate_conformance._target import load_target
 from lychgate_conformance.blackbox._attached import family
 from lychgate_conformance.blackbox._errnos import FAILING, STAYING, errnos_of
@@ -105,6 +107,15 @@ def test_the_first_of_every_kind_comes_first() -> None:
     first = [it for it in plan[:2] if it.kind[-1] == "EIO"]
     assert {it.kind[0] for it in first} == {"dead", "undead"}
     assert plan == ordered(failing(found), 7) and len(plan) == 5 * 4
+
+
+def test_a_budget_is_shared_out_among_the_cases_that_are_left() -> None:
+    """What a case does not use the next ones may; without a budget nothing is tried for its sake."""
+    assert Patience(None).share_s(3) is None and not Clock(60.0).has_share()
+    share_s = Patience(3600.0).share_s(3)
+    assert share_s is not None and 0 < share_s <= 1200
+    clock = Clock(0.0, share_s=share_s)
+    assert clock.has_share() and clock.left() > 0, "and the case's own time grows with it"
 
 
 # --- words that raise ---------------------------------------------------------------------------
