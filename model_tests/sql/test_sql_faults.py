@@ -316,7 +316,8 @@ def test_things_in_place_of_a_database(tmp_path: Path) -> None:
     """F3: a directory, a text file, a missing directory, a file in place of one."""
     (tmp_path / "text").write_text("no database\n" * 100)
     for name, kind in (
-        ("", SchemaError), ("text", SqlError), ("gone/x.db", SchemaError), ("text/x.db", SchemaError)
+        ("", SchemaError), ("text", SqlError),
+        ("gone/x.db", SchemaError), ("text/x.db", SchemaError),
     ):  # fmt: skip
         with pytest.raises(kind):
             Sql(f"sqlite:///{tmp_path}/{name}")

@@ -1,4 +1,4 @@
-"""Other Python queues on PostgreSQL beside the engine (bench `sql-peers`): claims and ends of tasks.
+"""Other Python queues on PostgreSQL beside the engine (bench `sql-peers`): claims and ends.
 
 All work on one server with its defaults, so each commit is durable; each through its own calls,
 with the driver psycopg, from one connection, in turn:
