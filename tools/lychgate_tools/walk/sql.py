@@ -221,7 +221,7 @@ class SqlWorld:
     def _may_claim(self, state: int) -> set[Any]:
         fresh = {w for w, age in self._value(state, "age").items() if age <= self._side.threshold}
         there = self._value(state, "up") & self._value(state, "listed")
-        return (fresh & there) - self._value(state, "unsure")
+        return set(fresh & there) - set(self._value(state, "unsure"))
 
     def _do_ClaimRollback(self, source: int, target: int) -> None:
         w = min(self._may_claim(source), key=str)
