@@ -18,7 +18,6 @@ from dataclasses import dataclass, replace
 from lychgate_conformance._oracle import TooMany
 from lychgate_conformance._verdict import Inconclusive
 from lychgate_conformance._wire import Json
-from lychgate_conformance.blackbox._checker import Outcome
 from lychgate_conformance.blackbox._explain import explain, image_lines, problem
 from lychgate_conformance.blackbox._explore import Explorer, Failure
 from lychgate_conformance.blackbox._faulted import Faulted, Ground
@@ -132,8 +131,5 @@ def _left(explorer: Explorer, found: Faulted, story: Story) -> Failure | None:
         if not text:
             return None
     met = Met(found.image, 0)
-    found_outcome = replace(outcome, error=text)
-    recording = Recording(Recorder())
-    return Failure(found.script, recording, story, met, acked, found_outcome, False)
-
-
+    told = replace(outcome, error=text)
+    return Failure(found.script, Recording(Recorder()), story, met, acked, told, False)

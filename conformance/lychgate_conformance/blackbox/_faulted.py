@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 import resource
+import shutil
 import signal
 import time
 from collections.abc import Callable, Sequence
@@ -175,6 +176,8 @@ class Faulter:
         self._goes_on = other
         self.happened = 0
         self.missed: list[str] = []
+        self.unclear = 0
+        """Runs that were to be recorded and could not be followed."""
         self._host: KillableHost | None = None
         self._other: KillableHost | None = None
 
@@ -209,6 +212,7 @@ class Faulter:
         except _UNCLEAR as error:
             raise NotMeasured(f"the recording cannot be followed: {error}") from error
         self._close(life)
+        _remove(life.world, attached)
         if not found:
             raise NotMeasured("no call of the adapter is about a file below the store's directory")
         return found, recording
@@ -256,6 +260,7 @@ class Faulter:
                 str(life.end or ""),
             )  # fmt: skip
             self._close(life)
+        _remove(life.world, attached)
         return found
 
     # --- parts of a run -----------------------------------------------------------------------
@@ -346,6 +351,7 @@ class Faulter:
         try:
             return self._record(events, life, life.told)
         except _UNCLEAR:
+            self.unclear += 1
             return None
 
     def _record(self, events: Sequence[Event], life: _Life, told: Sequence[Told]) -> Recorded:
@@ -367,6 +373,11 @@ class Faulter:
 
     def _can_close(self, script: Script) -> bool:
         return self.explorer.checker(script.frequency, 0).offers("close")
+
+
+def _remove(world: Path, attached: Attached) -> None:
+    shutil.rmtree(world, ignore_errors=True)
+    attached.output.unlink(missing_ok=True)
 
 
 def _set_limit(pid: int, which: int, soft: int | None = None) -> None:

@@ -90,7 +90,7 @@ class Fault:
     short: bool = False
     """Whether it shows by a write that wrote a part."""
     resumes: bool = False
-    """Whether the limit is gone before the next call: `inject` stops the process after its write."""
+    """Whether the limit is gone before the next call: `inject` stops the process after its call."""
 
     @property
     def outlives_trace(self) -> bool:

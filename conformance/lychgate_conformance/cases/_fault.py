@@ -58,6 +58,8 @@ def faults(
         stage.notes.append(_tally(faulter, tried, len(plan)))
         if not faulter.happened:
             raise NotMeasured(f"no fault happened: {'; '.join(faulter.missed[:3])}")
+        if faulter.unclear == faulter.happened:
+            raise NotMeasured("no run with a fault can be followed to crash the host after it")
     finally:
         if faulter is not None:
             faulter.end()
@@ -97,6 +99,8 @@ def _alike(faulter: Faulter, script: Script, choose: Choose, broken: Broken) -> 
 def _tally(faulter: Faulter, tried: int, planned: int) -> str:
     """How much was tried."""
     text = f"{faulter.happened} faults happened of {planned}"
+    if faulter.unclear:
+        text += f", {faulter.unclear} could not be followed to crash the host"
     if faulter.missed:
         text += f", {len(faulter.missed)} did not: {'; '.join(faulter.missed[:2])}"
     return text if tried == planned else f"{text}; PARTIAL: {tried} were tried"
