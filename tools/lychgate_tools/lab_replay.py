@@ -12,8 +12,7 @@ from pathlib import Path
 from lychgate_conformance.lab._hunt import ENGINE, MUTANTS, find_mutant, led, shrunk, target_named
 from lychgate_conformance.lab._plan import Plan, parse_plan
 from lychgate_conformance.lab._replay import replay
-from lychgate_tools.page import output
-from lychgate_tools.page.from_lab import film
+from lychgate_tools.page import from_lab, output
 from lychgate_tools.ui import ExitCode, UserError, print_json, unknown
 
 
@@ -35,8 +34,7 @@ def run(plan_text: str | None, mutant: str | None, as_json: bool, page: str | No
     said: list[str] = []
     try:
         if page is not None:
-            made, sources, _ = film(plan, target=target)
-            output.write(made.document(sources.as_json()), Path(page))
+            output.write(from_lab.document(plan, target), Path(page))
         text = replay(plan, target, said.append if as_json else print)
     except (LookupError, IndexError) as error:
         what = error.args[0] if isinstance(error, LookupError) and error.args else "other steps"

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 
 from lychgate_conformance.blackbox._explain import problem
 from lychgate_conformance.blackbox._explore import Failure
-from lychgate_conformance.blackbox._record import Recording
 from lychgate_conformance.blackbox._record import Step as Recorded
 from lychgate_conformance.lab._enumerate import Enumerator
 from lychgate_conformance.lab._family import Limits

@@ -307,7 +307,7 @@ def opening_ends(made: Builder) -> int:
     return min(firsts.values(), default=0)
 
 
-def document(plan: Plan, title: str = "", says: str = "") -> Document:
-    """The whole document of a plan."""
-    made, sources, _ = film(plan, title, says)
+def document(plan: Plan, target: Target) -> Document:
+    """The whole document of a plan on a target."""
+    made, sources, _ = film(plan, target=target)
     return made.document(sources.as_json())

@@ -187,7 +187,7 @@ function showSource(step) {
   const open = ids.includes(here.source) || here.source.startsWith("strip") ? here.source : "";
   const id = open.replace(/^strip /, "");
   const links = ids.map((it) => el("button", {
-    type: "button", "aria-expanded": String(it === id), class: "link", onclick: () => openSource(it),
+    type: "button", "aria-expanded": String(it === id), onclick: () => openSource(it),
   }, `${sources[it].kind}: ${sources[it].path}:${sources[it].line}`));
   const found = sources[id];
   $("source").replaceChildren(...(links.length || found ? [el("h3", {}, "Spec and engine"),
