@@ -18,6 +18,7 @@ the worker.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
 import json
@@ -252,4 +253,5 @@ def tree(pid: int) -> list[int]:
 
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    Tracer(socket.socket(fileno=int(sys.argv[1]))).serve()
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # the suite has gone away
+        Tracer(socket.socket(fileno=int(sys.argv[1]))).serve()
