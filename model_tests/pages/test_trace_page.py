@@ -166,5 +166,10 @@ def test_ten_thousand_steps_show_a_few_rows(long: Path, browser: Browser) -> Non
         assert browser.js(STEP) == str(number)
         assert 10 < browser.js(count) < 100
         assert f"r{number}" in text(browser, ".file")
+    order = "[...document.querySelectorAll('.row .n')].map((it) => Number(it.textContent))"
+    for place in ("PageUp", "ArrowDown", "PageUp"):
+        key(browser, place)
+        numbers = browser.js(order)
+        assert numbers == sorted(numbers) and len(numbers) < 100
     assert browser.js("document.querySelectorAll('.track i').length") == 3
     assert browser.errors == []

@@ -20,6 +20,7 @@ const { meta, workers, invariants, lesson } = trace.data;
 const sources = Object.fromEntries(trace.data.sources.map((it) => [it.id, it]));
 const $ = (id) => document.getElementById(id);
 const here = { step: 0, outcome: 0, source: "" };
+const built = new Map(); // the rows that exist, by step
 
 function el(tag, attributes = {}, ...children) {
   const made = document.createElement(tag);
@@ -232,10 +233,20 @@ function rows() {
   const box = $("rows"), first = Math.max(0, Math.floor(box.scrollTop / HEIGHT) - AROUND);
   const last = Math.min(trace.steps.length,
     Math.ceil((box.scrollTop + box.clientHeight) / HEIGHT) + AROUND);
-  const spacer = el("div", { style: `height:${trace.steps.length * HEIGHT}px`, role: "presentation" });
-  const made = [spacer];
-  for (let n = first; n < last; n++) made.push(rowOf(n));
-  box.replaceChildren(...made);
+  if (!box.firstChild)
+    box.append(el("div", { style: `height:${trace.steps.length * HEIGHT}px`, role: "presentation" }));
+  for (const [n, row] of built) {
+    if (n < first || n >= last) {
+      row.remove();
+      built.delete(n);
+    } else if (n === here.step) row.setAttribute("aria-current", "step");
+    else row.removeAttribute("aria-current");
+  }
+  for (let n = last - 1; n >= first; n--) { // from below, so that rows stand in their order
+    if (built.has(n)) continue;
+    built.set(n, rowOf(n));
+    box.insertBefore(built.get(n), built.get(n + 1) || null);
+  }
 }
 
 function reveal(n) {
