@@ -21,15 +21,15 @@ pytestmark = pytest.mark.skipif(
 
 
 def test_what_was_answered_outlives_every_crash(tmp_path: Path) -> None:
-    """Q1, Q7, D17: from the first call that makes the directory: kills, power failures, and
-    power failures within a recovery. `-shm`, the shared mapping, is rebuilt: absent, zeroed, as is.
+    """Q1, Q7, D17: kills and power failures, from the first call that makes the directory.
+    `-shm`, the shared mapping, is rebuilt: absent, zeroed, as is.
     """
-    bounds = Bounds(images_max=150, family_max=40, torn_max=20, complete_max=1000)
+    bounds = Bounds(images_max=80, family_max=30, torn_max=20, complete_max=500)
     explorer = Explorer(load_target("sqlite"), tmp_path, bounds)
     script = Script.of("open task:a dead:a done:a undead:a")
     try:
-        assert explorer.host_crashes(script, recoveries=1) is None
+        assert explorer.host_crashes(script) is None
         assert explorer.process_kills(script) is None
-        assert explorer.tally.distinct > 100 and explorer.tally.recoveries == 1
+        assert explorer.tally.distinct > 100
     finally:
         explorer.end()
