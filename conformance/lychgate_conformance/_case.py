@@ -44,6 +44,7 @@ _MODULES = (
     "queue_room",
     "queue_restart",
     "queue_crash",
+    "queue_fault",
 )
 
 LEVELS = {

@@ -52,9 +52,9 @@ def test_the_engine_keeps_every_claim(level: int) -> None:
     assert {it.verdict for it in report.results} == {Verdict.PASS}, trouble(report)
 
 
-@pytest.mark.parametrize("case_id", ids_of(2, 3) if MORE else ("L2-QCUT-003", "L3-QCRASH-004"))
-def test_the_engine_survives_kills_and_host_crashes(case_id: str) -> None:
-    """L2, L4, L5, L7, L10, L12."""
+@pytest.mark.parametrize("case_id", ids_of(2, 3, 4) if MORE else ("L2-QCUT-003", "L3-QCRASH-004"))
+def test_the_engine_survives_kills_crashes_and_faults(case_id: str) -> None:
+    """L2, L4, L5, L7, L10, L11, L12."""
     need_strace()
     report = run(load_target("delivery"), Options(case_ids=(case_id,)))
     assert [it.verdict for it in report.results] == [Verdict.PASS], trouble(report)
@@ -70,10 +70,11 @@ def test_other_queues_keep_what_they_claim(spec: str) -> None:
 
 
 @pytest.mark.parametrize("spec", QUEUES if MORE else QUEUES[1:])
-def test_other_queues_survive_kills_and_host_crashes(spec: str) -> None:
-    """L2, L4: no false alarm on a queue that is not the engine's."""
+def test_other_queues_survive_kills_crashes_and_faults(spec: str) -> None:
+    """L2, L4, L11: no false alarm on a queue that is not the engine's."""
     need_strace()
-    report = run(load_target(spec), Options(case_ids=ids_of(2, 3) if MORE else ("L3-QCRASH-002",)))
+    few = ("L3-QCRASH-002", "L4-QSHORT-001")
+    report = run(load_target(spec), Options(case_ids=ids_of(2, 3, 4) if MORE else few))
     assert {it.verdict for it in report.results} == {Verdict.PASS}, trouble(report)
 
 

@@ -95,10 +95,15 @@ class Engine:
         if answer.claim is None:
             return {"result": answer.result.value}
         claim = answer.claim
+        try:
+            payload = self._do("read", claim.sequence).payload
+        except CodedError as error:
+            error.definite = False  # nothing was read, but the item is claimed
+            raise
         return {
             "result": "OK",
             "seq": claim.sequence,
-            "payload": self._do("read", claim.sequence).payload,
+            "payload": payload,
             "receipt": claim.receipt,
             "lease_until_ms": claim.until_ms,
         }

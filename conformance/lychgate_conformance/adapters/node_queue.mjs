@@ -74,7 +74,13 @@ class Queue {
     queue.lock = await lock(directory);
     Object.assign(queue, { directory, now_ms, items_: new Map(), high: 0 });
     queue.log = path.join(directory, "log");
-    queue.recover();
+    try {
+      queue.recover();
+    } catch (error) { // who has not got in keeps nobody out
+      if (queue.fd !== undefined) fs.closeSync(queue.fd);
+      await new Promise((resolve) => queue.lock.close(resolve));
+      throw error;
+    }
     return queue;
   }
 
@@ -95,11 +101,13 @@ class Queue {
 
   append(event) {
     const line = lineOf(event);
+    this.poisoned = true; // until it is written: what ends this early leaves it so
     writeAll(this.fd, line);
     fs.fsyncSync(this.fd);
     this.apply(event);
     this.size += line.length;
     if (this.size > (this.sizeMax ?? LOG_BYTES_MAX)) this.shrink();
+    this.poisoned = false;
   }
 
   shrink() {
@@ -211,6 +219,8 @@ async function answer(message) {
   const queue = queues.get(message.store);
   if (!queue) throw new Refusal("closed", "no such queue");
   if (verb === "close") queues.delete(message.store);
+  else if (queue.poisoned)
+    throw new Refusal("poisoned", "a write failed, and what the disk holds is not known; reopen");
   return queue[verb](message);
 }
 

@@ -23,11 +23,11 @@ from lychgate_conformance.blackbox._explore import Explorer, Failure
 from lychgate_conformance.blackbox._faulted import Faulted, Ground
 from lychgate_conformance.blackbox._images import Met
 from lychgate_conformance.blackbox._record import Recording
-from lychgate_conformance.blackbox._script import Story, Told
+from lychgate_conformance.blackbox._script import Tale, Told
 from lychgate_conformance.lab._micro import Recorder
 
 _NOT_THE_TASK = frozenset(("refused", "bad_option", "unsupported", "Refused", "ConfigError"))
-_LOCKED = frozenset(("lock_timeout", "DeadTasksLockTimeout"))
+_LOCKED = frozenset(("lock_timeout", "locked", "DeadTasksLockTimeout"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ def _said(error: Json) -> str:
 
 def judge(explorer: Explorer, ground: Ground, found: Faulted) -> Broken | None:
     """The first thing that is wrong; None when all is well."""
-    story = Story(found.told, explorer.target.claims, found.script.frequency, ground.states)
+    story = found.script.story(found.told, explorer.target.claims, ground.states)
     try:
         if text := _live_problem(found, story):
             return Broken(found, text)
@@ -85,7 +85,7 @@ def judge(explorer: Explorer, ground: Ground, found: Faulted) -> Broken | None:
     return None
 
 
-def _live_problem(found: Faulted, story: Story) -> str:
+def _live_problem(found: Faulted, story: Tale) -> str:
     """What is wrong with the answers themselves."""
     if found.end:
         return f"the adapter ended with it: {found.end}"
@@ -94,11 +94,12 @@ def _live_problem(found: Faulted, story: Story) -> str:
             return f"then another process could not go on: {it.word} {answer(it)}"
         if it.error is None:
             continue
-        if not _NOT_THE_TASK.isdisjoint(it.error["bases"]):
+        names = {*it.error["bases"], it.error["code"]}
+        if not _NOT_THE_TASK.isdisjoint(names):
             return f"a failure of the system is told as a fault of the task: {it.word} {answer(it)}"
-        if place >= found.over and not _LOCKED.isdisjoint(it.error["bases"]):
+        if place >= found.over and not _LOCKED.isdisjoint(names):
             return f"a lock was left taken: {it.word} {answer(it)}"
-        if place == found.over and it.word.kind == "open":
+        if place >= found.over and it.word.kind == "open":
             return f"when it was over the store could not be opened: {answer(it)}"
     violation = story.contradiction()
     if violation is None:
@@ -108,18 +109,18 @@ def _live_problem(found: Faulted, story: Story) -> str:
     return f"its answers cannot be explained: {violation}"
 
 
-def _liar(story: Story) -> Told | None:
+def _liar(story: Tale) -> Told | None:
     """The word whose error, taken as one that says nothing, makes all answers fit."""
     for place, it in enumerate(story.told):
         if it.error is not None and it.error["definite"]:
             doubted = replace(it, reply={"error": {**it.error, "definite": None}})
             told = [*story.told[:place], doubted, *story.told[place + 1 :]]
-            if Story(told, story.claims, story.frequency, story.initial).contradiction() is None:
+            if replace(story, told=told).contradiction() is None:
                 return it
     return None
 
 
-def _left(explorer: Explorer, found: Faulted, story: Story) -> Failure | None:
+def _left(explorer: Explorer, found: Faulted, story: Tale) -> Failure | None:
     """What is wrong with the files that are left, without a crash of the host."""
     checker = explorer.checker(found.script.frequency, 0)
     outcome = checker.outcome(found.image)
@@ -133,3 +134,5 @@ def _left(explorer: Explorer, found: Faulted, story: Story) -> Failure | None:
     met = Met(found.image, 0)
     told = replace(outcome, error=text)
     return Failure(found.script, Recording(Recorder()), story, met, acked, told, False)
+
+

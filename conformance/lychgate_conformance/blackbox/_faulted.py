@@ -20,17 +20,17 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from lychgate_conformance._findings import Finding
 from lychgate_conformance._host import Hosts, KillableHost
-from lychgate_conformance._oracle import State
 from lychgate_conformance._verdict import BackendDied, Failed, Inconclusive, NotMeasured
 from lychgate_conformance.blackbox._attached import Attached, family
 from lychgate_conformance.blackbox._calls import RECORDED
 from lychgate_conformance.blackbox._checker import STORE, write_image
 from lychgate_conformance.blackbox._effects import NotUnderstood
 from lychgate_conformance.blackbox._errnos import FAILING
-from lychgate_conformance.blackbox._explore import Explorer, Recorded, request_of
+from lychgate_conformance.blackbox._explore import Explorer, Recorded
 from lychgate_conformance.blackbox._faults import Fault, Site, settled, sites, struck
 from lychgate_conformance.blackbox._record import (
     Recording,
@@ -41,7 +41,6 @@ from lychgate_conformance.blackbox._record import (
 )
 from lychgate_conformance.blackbox._script import (
     Script,
-    Story,
     Told,
     Word,
     checked,
@@ -52,8 +51,6 @@ from lychgate_conformance.blackbox._strace import Call, Event, TraceError
 from lychgate_conformance.blackbox._traced import new_host
 from lychgate_conformance.lab._image import Image, image_of
 
-AFTER = parse_words("list pending dead:later task:later list pending")
-"""What is tried when the fault is over."""
 OTHER = parse_words("2/open 2/dead:other 2/list 2/close")
 """What another process then does, while the first one idles."""
 
@@ -68,10 +65,10 @@ _UNCLEAR = (NotUnderstood, TraceError, Unexplained)
 
 @dataclass(frozen=True, slots=True)
 class Ground:
-    """What a script finds: files, and what they mean."""
+    """What a script finds: files, and what they mean to its tale; None: nothing."""
 
     image: Image = field(default_factory=lambda: image_of({}))
-    states: frozenset[State] = frozenset((State(),))
+    states: frozenset[Any] | None = None
 
 
 @dataclass(slots=True)
@@ -124,7 +121,7 @@ class _Life:
     ) -> None:
         """Ask any adapter for a word on this store; `meanwhile` is done before the answer."""
         place, store = len(self.told), self.world / STORE
-        call, request = request_of(word, place, store, self.script.frequency)
+        call, request = self.script.request(word, place, store, self.told)
         limit_s = self._explorer.left()
         try:
             host.send(request)
@@ -149,7 +146,7 @@ class _Life:
         self.over = len(self.told)
         if not self.opened:
             self.do(Word(1, "open"))
-        for word in AFTER:
+        for word in self.script.after_faults():
             self.do(word)
 
 
@@ -361,7 +358,7 @@ class Faulter:
         lines = [(it.adapter, it.at) for it in recording.spoken]
         claims = self.explorer.target.claims
         placed = place_acks(lines, told, [1])
-        story = Story(placed, claims, life.script.frequency, self.ground.states)
+        story = life.script.story(placed, claims, self.ground.states)
         return Recorded(recording, story, known)
 
     def _close(self, life: _Life) -> None:

@@ -11,17 +11,18 @@ claim. The clock stands still, so that every lease of a script lasts.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from lychgate_conformance import _queue_oracle as oracle
 from lychgate_conformance._after_crash import View
 from lychgate_conformance._claims import Claims
 from lychgate_conformance._queue import BEGIN_MS, LEASE_MS, Claimed, Item, open_request, result_of
 from lychgate_conformance._queue_history import did_of
-from lychgate_conformance._queue_oracle import Did, Look, Rules, Span, State
+from lychgate_conformance._queue_oracle import Did, Rules, Span, State
 from lychgate_conformance._store import Call
-from lychgate_conformance._verdict import NotMeasured
+from lychgate_conformance._verdict import Failed
 from lychgate_conformance._wire import Json, short
 from lychgate_conformance.blackbox._script import Script, Tale, Told, Word, words_of
 
@@ -30,6 +31,7 @@ KINDS = (
 )  # fmt: skip
 STANDING: Span = (BEGIN_MS, BEGIN_MS)
 ANY_TIME: Span = (0, 1 << 60)
+NOBODY = 4711
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +65,14 @@ class QueueScript(Script):
         call = Call(handle, *_call(word, place, told))
         return call, call.request()
 
-    def story(self, told: Sequence[Told], claims: Claims) -> QueueTale:
-        return QueueTale(told, claims, self.frequency, self.now_ms is not None)
+    def story(
+        self, told: Sequence[Told], claims: Claims, initial: frozenset[Any] | None = None
+    ) -> QueueTale:
+        story = QueueTale(told, claims, self.frequency, self.now_ms is not None)
+        return story if initial is None else replace(story, initial=initial)
+
+    def after_faults(self) -> tuple[Word, ...]:
+        return words_of("close open items put:later claim items", KINDS)
 
 
 def _call(word: Word, place: int, told: Sequence[Told]) -> tuple[str, tuple[object, ...]]:
@@ -88,31 +96,28 @@ def _call(word: Word, place: int, told: Sequence[Told]) -> tuple[str, tuple[obje
 
 
 def _claim_of(key: str, told: Sequence[Told]) -> tuple[int, int | None]:
-    """The number of the item that was put under a key, and the receipt of its last claim."""
+    """The number of the item that was put under a key, and the receipt of its last claim; a number
+    that nobody has where no answer told it."""
     seq, receipt = 0, None
     for it in told:
-        if it.call is None or it.reply is None:
+        if it.call is None or it.reply is None or it.error is not None:
             continue
         answer = result_of(it.call, it.reply)
         if it.word.kind == "put" and it.word.keys == (key,) and isinstance(answer, int):
             seq = answer
         if isinstance(answer, Claimed) and answer.seq == seq:
             receipt = answer.receipt
-    if not seq:
-        raise NotMeasured(f"the script says something of {key}, which is not in the queue")
-    return seq, receipt
+    return seq or NOBODY, receipt
 
 
 @dataclass(slots=True)
 class QueueTale(Tale):
-    """Words of a queue. Every answer is durable, so that all crashes leave the same."""
+    """Words of a queue. Every answer is durable, that to a look as well: what was shown stays, what
+    was shown as absent stays absent. So all crashes leave the same."""
 
     stands: bool
     """Whether the clock stands still; with another one any time is as good."""
     initial: frozenset[State] = frozenset((State(),))
-    late: frozenset[State] = frozenset()
-    late_from: int = 1 << 30
-    """Acknowledged words from which on `late` holds in place of `initial`."""
     _known: dict[int, frozenset[State]] = field(default_factory=dict)
 
     @property
@@ -122,18 +127,26 @@ class QueueTale(Tale):
     def states(self, acked: int) -> frozenset[State]:
         """The states that a crash may leave after `acked` words, with the next one in flight."""
         if acked not in self._known:
-            initial = self.late if acked >= self.late_from else self.initial
-            found = oracle.outcomes(self._dids(acked), Rules.of(self.claims), initial)
-            assert not isinstance(found, oracle.Violation), f"answers were checked: {found}"
+            found = oracle.outcomes(self._dids(acked), Rules.of(self.claims), self.initial)
+            if isinstance(found, oracle.Violation):
+                raise Failed(f"an answer, before any crash: {found}")
             self._known[acked] = found
         return self._known[acked]
+
+    def left(self) -> frozenset[State]:
+        return self.states(len(self.told))
+
+    def contradiction(self) -> oracle.Violation | None:
+        dids = self._dids(len(self.told))
+        found = oracle.outcomes(dids, Rules.of(self.claims), self.initial)
+        return found if isinstance(found, oracle.Violation) else None
 
     def _dids(self, acked: int) -> Iterator[Did]:
         for place, told in enumerate(self.told[: acked + 1]):
             if told.call is None:
                 continue
             did = did_of(told.call, told.reply if place < acked else None, self.when)
-            if did is not None and not isinstance(did.operation, Look):
+            if did is not None:
                 yield did
 
     def allows(self, view: View, acked: int, host_crash: bool) -> bool:
@@ -160,15 +173,7 @@ class QueueTale(Tale):
         return "; ".join(parts) or "items in another order, or one twice"
 
     def second(self, told: Sequence[Told], acked: int, seen_at: int) -> QueueTale:
-        initial = self.states(acked)
-        call = told[1].call
-        assert call is not None, "the second word of a recovery looks"
-        answer = result_of(call, told[1].reply)
-        assert isinstance(answer, list)
-        late = agreeing(initial, seen(answer), self.when)
-        return QueueTale(
-            told, self.claims, self.frequency, self.stands, initial, late or initial, seen_at
-        )
+        return QueueTale(told, self.claims, self.frequency, self.stands, self.states(acked))
 
 
 def agreeing(states: frozenset[State], view: View, when: Span) -> frozenset[State]:

@@ -21,6 +21,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from lychgate_conformance import _oracle as oracle
 from lychgate_conformance._after_crash import View, after_host_crash, fits, views
@@ -115,9 +116,16 @@ class Script:
         call = call_of(word, place, handle)
         return call, call.request()
 
-    def story(self, told: Sequence[Told], claims: Claims) -> Tale:
-        """What the words oblige to, once they are told."""
-        return Story(told, claims, self.frequency)
+    def story(
+        self, told: Sequence[Told], claims: Claims, initial: frozenset[Any] | None = None
+    ) -> Tale:
+        """What the words oblige to, once they are told; `initial` is what another tale `left`."""
+        story = Story(told, claims, self.frequency)
+        return story if initial is None else replace(story, initial=initial)
+
+    def after_faults(self) -> tuple[Word, ...]:
+        """What is done when a fault is over, to see that the store can be used."""
+        return parse_words("list pending dead:later task:later list pending")
 
 
 def call_of(word: Word, place: int, handle: int) -> Call:
@@ -210,6 +218,14 @@ class Tale(ABC):
         """Whether this may be seen after a crash behind `acked` words. May raise TooMany."""
 
     @abstractmethod
+    def left(self) -> frozenset[Any]:
+        """The states in which all words, and no crash, can have left the store."""
+
+    @abstractmethod
+    def contradiction(self) -> object:
+        """The first answer that no order of the words explains, where nobody crashed; or None."""
+
+    @abstractmethod
     def difference(self, view: View, acked: int, host_crash: bool) -> str:
         """What is wrong with a view that is not allowed, in words."""
 
@@ -243,8 +259,10 @@ class Story(Tale):
             )  # fmt: skip
         return self._known[key]
 
+    def left(self) -> frozenset[State]:
+        return self.states(len(self.told), host_crash=False)
+
     def contradiction(self) -> oracle.Violation | None:
-        """The first answer that no order of the words explains, where nobody crashed."""
         found = oracle.outcomes(self._dids(len(self.told)), self.rules, self.initial)
         return found if isinstance(found, oracle.Violation) else None
 

@@ -13,8 +13,9 @@ from lychgate_conformance.blackbox._faulted import Faulter, Ground
 from lychgate_conformance.blackbox._faults import Fault, Site, ordered
 from lychgate_conformance.blackbox._images import Bounds
 from lychgate_conformance.blackbox._record import Recording
-from lychgate_conformance.blackbox._script import Script, Story
+from lychgate_conformance.blackbox._script import Script
 from lychgate_conformance.blackbox._traced import need_strace
+from lychgate_conformance.cases._crash import explorer_for
 from lychgate_conformance.lab._image import cached_image
 
 FAULTS_MAX = 32
@@ -34,17 +35,26 @@ def faults(
     stage: Stage, text: str, choose: Choose, frequency: float = 0.0, before: str = "",
     host_crash: bool = False, other: bool = False,
 ) -> None:  # fmt: skip
+    """Try the faults of a task store's script."""
+    script, earlier = Script.of(text, frequency), Script.of(before, frequency)
+    try_faults(stage, script, choose, earlier, host_crash, other)
+
+
+def try_faults(
+    stage: Stage, script: Script, choose: Choose, before: Script | None = None,
+    host_crash: bool = False, other: bool = False,
+) -> None:  # fmt: skip
     """Try the faults of a script, the most telling ones first; Failed by the first that breaks
     a promise. `before` is done by an earlier process, without a fault; `other`: another one goes
     on after the fault."""
     need_strace()
-    explorer = Explorer(stage.target, stage.root, BOUNDS, stage.clock.left)
+    explorer = explorer_for(stage, script, BOUNDS)
     faulter = None
     try:
-        ground = _ground(explorer, Script.of(before, frequency)) if before else Ground()
+        ground = _ground(explorer, before) if before and before.words else Ground()
         pool = stage.pool if stage.target.command is None else None
         faulter = Faulter(explorer, pool, ground, records=host_crash, other=other)
-        script = _offered(explorer, Script.of(text, frequency))
+        script = _offered(explorer, script)
         sites, recording = faulter.study(script)
         plan = ordered(choose(sites, recording), stage.rng.randrange(1 << 30))
         needed = min(len(plan), FAULTS_MAX // 2 if host_crash else FAULTS_MAX)
@@ -110,11 +120,7 @@ def _ground(explorer: Explorer, script: Script) -> Ground:
     """What a process leaves that has done a script; to the oracle it is another worker."""
     words = tuple(replace(it, worker=_EARLIER) for it in script.words)
     recorded = explorer.run(replace(script, words=words))
-    assert isinstance(recorded.story, Story)
-    story = recorded.story
-    assert isinstance(story, Story), "the script is a task store's"
-    states = story.states(len(story.told), False)
-    return Ground(cached_image(recorded.recording.disk), states)
+    return Ground(cached_image(recorded.recording.disk), recorded.story.left())
 
 
 def _offered(explorer: Explorer, script: Script) -> Script:

@@ -12,7 +12,7 @@ from lychgate_conformance._resolve import Factory
 
 _MODULES = (
     *("tasks", "dead", "text", "nil", "files", "damage", "processes", "owners", "durable"),
-    *("faults", "paused", "delivery", "delivery_files", "delivery_crash"),
+    *("faults", "paused", "delivery", "delivery_files", "delivery_crash", "delivery_faults"),
 )
 
 

@@ -49,7 +49,11 @@ class LogQueue:
             raise QueueError("locked", "another instance has the directory") from None
         self.known: dict[int, Answer] = {}
         self.high = 0
-        self.recover()
+        try:
+            self.recover()
+        except BaseException:
+            os.close(self.lock)
+            raise
 
     # --- seams --------------------------------------------------------------------------------
 
@@ -66,6 +70,7 @@ class LogQueue:
 
     def recover(self) -> None:
         """Replay the log, and drop what is torn at its end: what is shown is durable."""
+        self.poisoned = True
         self.known, self.high = {}, 0
         fd = os.open(self.log, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -78,6 +83,7 @@ class LogQueue:
         finally:
             os.close(fd)
         self.sync_directory(self.directory)
+        self.poisoned = False
 
     def replay(self, data: bytes) -> int:
         """Apply every whole event; where they end."""
@@ -118,7 +124,8 @@ class LogQueue:
         return found
 
     def append(self, event: Event) -> None:
-        """One event, durable, and only then known."""
+        """One event, durable, and only then known. What ends it early leaves the queue poisoned."""
+        self.poisoned = True
         fd = os.open(self.log, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
         try:
             self.write(fd, self.line(event))
@@ -130,6 +137,7 @@ class LogQueue:
         if size > self.size_max:
             self.replace(self.snapshot())
             self.size_max = max(LOG_BYTES_MAX, 2 * os.path.getsize(self.log))
+        self.poisoned = False
 
     def snapshot(self) -> list[Event]:
         return [["high", self.high], *(["item", seq, it] for seq, it in self.known.items())]
@@ -158,6 +166,11 @@ class LogQueue:
 
     # --- the facade ---------------------------------------------------------------------------
 
+    def sound(self) -> None:
+        """Refuses everything once a write has failed: what the disk holds is not known (L11)."""
+        if self.poisoned:
+            raise QueueError("poisoned", "a write failed; open the queue anew")
+
     def clock(self, now_ms: int) -> None:
         self.now_ms = now_ms
 
@@ -165,12 +178,14 @@ class LogQueue:
         return time.time_ns() // 1_000_000 if self.now_ms is None else self.now_ms
 
     def enqueue(self, payload: bytes) -> Answer:
+        self.sound()
         seq = self.high + 1
         item = {"state": "waiting", "attempts": 0, "until_ms": 0, "reason": None}
         self.append(["item", seq, {**item, "payload": base64.b64encode(payload).decode("ascii")}])
         return {"result": "OK", "seq": seq}
 
     def claim(self, lease_ms: int) -> Answer:
+        self.sound()
         now = self.now()
         for seq, it in sorted(self.known.items()):
             if it["state"] != "quarantined" and it["until_ms"] <= now:
@@ -184,6 +199,7 @@ class LogQueue:
         return {"result": "OK", **found}
 
     def end(self, seq: int, receipt: int | None, event: Event) -> Answer:
+        self.sound()
         it = self.known.get(seq)
         if it is None:
             return {"result": "ALREADY_DONE" if 0 < seq <= self.high else "NOT_FOUND"}
@@ -208,6 +224,7 @@ class LogQueue:
         return self.end(seq, receipt, ["set", seq, aside])
 
     def items(self) -> list[Answer]:
+        self.sound()
         return [self.shown(seq, it) for seq, it in sorted(self.known.items())]
 
     def shown(self, seq: int, it: Answer) -> Answer:
