@@ -12,7 +12,7 @@ Nothing depends on colour. `plain` gives the same in ASCII, for terminals that c
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from lychgate_tools.page.document import BROKEN, Document, apply
@@ -118,14 +118,15 @@ def _changes(
         if lane == "disk" and not value["may"]:
             continue
         if lane == "disk":
-            shown = " | ".join(_pieces(it, labels) for it in value["may"])
+            shown = " | ".join(pieces_text(it, labels) for it in value["may"])
             shown += f" | and {value['more']} more" if value.get("more") else ""
         else:
-            shown = _pieces(value, labels)
+            shown = pieces_text(value, labels)
         yield from _wrapped(f"{_LANES[lane]} {label}: {shown}", width, "        ", "    ")
 
 
-def _pieces(pieces: Any, labels: dict[str, str]) -> str:
+def pieces_text(pieces: Any, labels: Mapping[str, str]) -> str:
+    """Pieces in a row; `labels` are those of the objects that names lead to."""
     if pieces is None:
         return "nothing"
     said = [

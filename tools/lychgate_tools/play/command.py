@@ -23,7 +23,7 @@ from lychgate_tools.ui import ExitCode, Subparsers, UserError, add_command, prin
 _DEFAULT = "two;0;add:a/remove:p"
 
 _EXAMPLE = """lychgate play
-  lychgate play --mutant no-fsync
+  lychgate play --mutant no-fsync-data
   lychgate play 'two;0;add:a|list/remove:p' --model ext4-ordered
   lychgate play --moves 'n n c 1' --json
 

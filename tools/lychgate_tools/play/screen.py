@@ -1,8 +1,8 @@
 """A game as lines of text: what stands where, what can be done, what a crash may leave.
 
 Rules of this file
-  * Records are shown by their ids: `p`, a removal `-p`, a torn line `p~`, a bad line `p!`, NULs as
-    `0*5`, a mark as it reads. The raw bytes are in the plan's replay.
+  * Contents are shown as the pieces of `lychgate explain`: a record `p`, a torn line `p~`, a bad one
+    `!p`, a removal `-p`, NULs `0*5`, a mark in brackets. The bytes are in the plan's replay.
   * Every line fits the terminal, or is wrapped; a word says what a colour says.
 """
 
@@ -13,13 +13,12 @@ from collections.abc import Iterator, Sequence
 from lychgate_conformance.lab._image import Content, Image
 from lychgate_conformance.lab._recover import Outcome
 from lychgate_tools.page.pieces import of_file, shape
+from lychgate_tools.page.text import pieces_text
 from lychgate_tools.play.game import Choice, Game, Left
 from lychgate_tools.ui import colour, table, wrapped
 
 _WAYS_MAX = 3
 """Contents that are shown of one file; further ones are counted."""
-
-_FORMS = {"removal": "-{}", "torn": "{}~", "bad": "{}!", "nul": "0*{}"}
 
 HELP = """\
   a number   take that step (Enter: the first); a kill is a step, too
@@ -104,10 +103,7 @@ def text_of(path: str, content: Content | None) -> str:
         return "no such name"
     if not isinstance(content, bytes):
         return "not a file"
-    if not content:
-        return "empty"
-    pieces = of_file(path, content)
-    return " ".join(_FORMS.get(it["kind"], "{}").format(it["text"]) for it in pieces)
+    return pieces_text(of_file(path, content), {})
 
 
 def _ways(path: str, cached: Content | None, images: Sequence[Image]) -> str:
