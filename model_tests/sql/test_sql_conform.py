@@ -15,8 +15,8 @@ STATEMENTS = (
 )  # fmt: skip
 """What engines may differ in."""
 CASES = {
-    "sqlite": (*STATEMENTS, "L0-PEND-003", "L0-THR-004", "L1-FORK-001", "L1-KILL-009"),
-    "postgres": (*STATEMENTS, "L0-THR-004", "L1-FORK-001", "L1-KILL-011", "L1-OPEN-008"),
+    "sqlite": (*STATEMENTS, "L0-PEND-003", "L1-THR-004", "L1-FORK-001", "L1-KILL-009"),
+    "postgres": (*STATEMENTS, "L1-THR-004", "L1-FORK-001", "L1-KILL-011", "L1-OPEN-008"),
     "mariadb": STATEMENTS,
 }
 
