@@ -19,7 +19,7 @@ from lychgate_conformance._stage import Clock
 from lychgate_conformance._target import load_target
 from lychgate_conformance.blackbox._attached import family
 from lychgate_conformance.blackbox._errnos import FAILING, STAYING, errnos_of
-from lychgate_conformance.blackbox._explore import Explorer, request_of
+from lychgate_conformance.blackbox._explore import Explorer
 from lychgate_conformance.blackbox._fault_verdict import Broken, judge
 from lychgate_conformance.blackbox._faulted import Faulter
 from lychgate_conformance.blackbox._faults import Fault, Limit, Site, failing, ordered, short_writes
@@ -124,7 +124,7 @@ def test_a_budget_is_shared_out_among_the_cases_that_are_left() -> None:
 def told(text: str, answers: list[object]) -> list[Told]:
     found = []
     for place, word in enumerate(parse_words(text)):
-        asked, _ = request_of(word, place, Path("/nowhere"), 0.0)
+        asked, _ = Script(()).request(word, place, Path("/nowhere"))
         found.append(Told(word, asked, answers[place]))
     return found
 

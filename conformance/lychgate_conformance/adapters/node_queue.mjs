@@ -119,8 +119,9 @@ class Queue {
     fs.closeSync(fd);
     fs.renameSync(this.log + ".new", this.log);
     sync(this.directory);
+    const fresh = fs.openSync(this.log, "a+", 0o600);
     fs.closeSync(this.fd);
-    this.fd = fs.openSync(this.log, "a+", 0o600);
+    this.fd = fresh;
     this.size = bytes.length;
     this.sizeMax = Math.max(LOG_BYTES_MAX, 2 * this.size);
   }
@@ -193,8 +194,11 @@ class Queue {
   }
 
   async close() {
-    fs.closeSync(this.fd);
-    await new Promise((resolve) => this.lock.close(resolve));
+    try {
+      fs.closeSync(this.fd);
+    } finally {
+      await new Promise((resolve) => this.lock.close(resolve));
+    }
     return null;
   }
 }

@@ -211,10 +211,7 @@ class Checker:
         assert isinstance(tasks, tuple) and isinstance(records, tuple)
         if len(set(tasks)) != len(tasks):
             raise Failed(f"pending_tasks shows a task twice: {tasks}")
-        return self.canonical(View(records, frozenset(tasks)))
-
-    def canonical(self, view: View) -> View:
-        return canonical(view, self._rules)
+        return canonical(View(records, frozenset(tasks)), self._rules)
 
     @functools.cached_property
     def _offered(self) -> dict[str, bool]:

@@ -22,10 +22,8 @@ from pathlib import Path
 
 from lychgate_conformance._after_crash import View
 from lychgate_conformance._oracle import TooMany
-from lychgate_conformance._store import Call
 from lychgate_conformance._target import Target
 from lychgate_conformance._verdict import Inconclusive, NotClaimed, NotMeasured
-from lychgate_conformance._wire import Json
 from lychgate_conformance.blackbox._checker import STORE, Checker, Outcome, write_image
 from lychgate_conformance.blackbox._effects import NotUnderstood
 from lychgate_conformance.blackbox._images import Bounds, Met, Partial, groups, host_crashes, kills
@@ -34,7 +32,6 @@ from lychgate_conformance.blackbox._script import (
     Script,
     Tale,
     Told,
-    Word,
     checked,
     place_acks,
 )
@@ -96,11 +93,6 @@ class Tally:
         if self.successions:
             text += f", {self.successions} kills after which another went on"
         return f"{text}; PARTIAL: {self.partial}" if str(self.partial) else text
-
-
-def request_of(word: Word, place: int, path: Path, frequency: float) -> tuple[Call | None, Json]:
-    """The call and the request of a word for a task store."""
-    return Script((), frequency).request(word, place, path)
 
 
 class Explorer:
