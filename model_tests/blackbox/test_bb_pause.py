@@ -137,6 +137,17 @@ def test_a_store_in_c_without_a_fault_is_not_blamed(tmp_path: Path) -> None:
     assert [it.verdict for it in report.results] == [Verdict.PASS] * len(ids)
 
 
+def test_two_who_make_the_tables_of_sqlite_at_once(troupes: Troupes) -> None:
+    """Q3, Q10: both switch to the write-ahead log; the one that SQLite refuses tries again."""
+    troupe = troupes(load_target("sqlite"))
+    whole = troupe.play(Schedule.of(" | open @answer | "))
+    calls = whole.stops[0].calls
+    first = next(n for n, it in enumerate(calls, 1) if "-wal" in it)
+    for place in range(max(1, first - 12), first):
+        played = troupe.play(Schedule.of(f" | open @{place} | 2/open"))
+        assert not played.problem, (place, played.lines)
+
+
 def test_a_machine_whose_calls_are_not_known_measures_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -136,6 +136,7 @@ _EXISTS = {
     "sqlite": "SELECT 1 FROM sqlite_schema WHERE name = 'lychgate_schema'",
     "postgres": "SELECT 1 WHERE to_regclass('lychgate_schema') IS NOT NULL",
 }
+_SWITCHES_MAX = 100  # to the write-ahead log; more only where somebody never stops switching
 _NO_PLACE = "name a file or schema that exists, or can be made, and that this role may write"
 _ALONE = {
     "postgres": "SELECT pg_advisory_xact_lock(7599364)",
@@ -198,7 +199,7 @@ def apply(driver: Driver) -> tuple[int, int]:
     try:
         connection = driver.connect(create=True)
         if driver.name == "sqlite":
-            connection.rows("PRAGMA journal_mode = WAL")
+            _use_wal(driver, connection)
         connection.begin(write=True)
         if driver.name in _ALONE and connection.rows(_ALONE[driver.name]) == [(0,)]:
             raise SqlError(
@@ -219,6 +220,21 @@ def apply(driver: Driver) -> tuple[int, int]:
     finally:
         if connection is not None:
             connection.close()  # rolls back what was not committed
+
+
+def _use_wal(driver: Driver, connection: Connection) -> None:
+    """SQLite's write-ahead log. Of two who switch at once SQLite refuses one on the spot, since each
+    would wait for the other: that one lets the other finish and tries again (Q10)."""
+    for left in reversed(range(_SWITCHES_MAX)):
+        try:
+            connection.rows("PRAGMA journal_mode = WAL")
+            return
+        except Exception as error:
+            failure = driver.failure(error)
+            if failure is None or failure.code != "SQLITE_BUSY" or left == 0:
+                raise
+        connection.begin(write=True)  # waits, inside SQLite
+        connection.rollback()
 
 
 def status(driver: Driver) -> int:
