@@ -20,8 +20,8 @@ def _lychgate(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str
 
 
 def test_everything_as_expected(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Verdict, property, counter-example and counts agree; Barge is taken in a negative model.
-    The directory has a space in its name."""
+    """Verdict, property, counter-example and counts agree. What a negative model takes, Barge, is
+    not counted: it would hide that no model that holds takes it. A space is in the name."""
     spec = tiny.write(tmp_path / "a spec")
     code, out, _ = _lychgate(
         capsys, "check", "--spec", str(spec), "--json", "--reports", str(tmp_path / "reports")
@@ -34,7 +34,7 @@ def test_everything_as_expected(tmp_path: Path, capsys: pytest.CaptureFixture[st
         "Lazy": "violates Ends",
     }
     taken = {action["action"] for action in report["actions"]}
-    assert {"LockTry", "Unlock", "Barge", "Done"} <= taken
+    assert {"LockTry", "Unlock", "Done"} <= taken and "Barge" not in taken
     assert json.loads((tmp_path / "reports" / "check.json").read_text()) == report
 
 
