@@ -223,7 +223,7 @@ def apply(driver: Driver) -> tuple[int, int]:
 
 
 def _use_wal(driver: Driver, connection: Connection) -> None:
-    """SQLite's write-ahead log. Of two who switch at once SQLite refuses one on the spot, since each
+    """SQLite's write-ahead log. Of two who switch at once SQLite refuses one on the spot, for each
     would wait for the other: that one lets the other finish and tries again (Q10)."""
     for left in reversed(range(_SWITCHES_MAX)):
         try:
