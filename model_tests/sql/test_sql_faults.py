@@ -194,8 +194,12 @@ def test_a_server_that_crashes(own_server: SqlServer) -> None:
         assert worker.stats()["connections"] <= 1
         own_server.start()
         worker.remove_task(claimed[1][0])
+        pool = worker._pool
+        for connection in [pool._take("test")[0] for _ in range(8)]:
+            pool._give(connection, True)
         own_server.restart_immediately()
-        worker.remove_task(claimed[2][0])  # on a connection that died in the pool
+        worker.remove_task(claimed[2][0])  # all connections in the pool have died
+        assert worker.stats()["connections"] == 1
         left = ids - {it[0] for it in claimed[:3]}
         assert {row[0] for row in ask(url, "SELECT id FROM lychgate_tasks")} == left
         assert worker.pending_tasks() == []

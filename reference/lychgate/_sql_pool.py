@@ -96,6 +96,7 @@ class Pool:
                 connection.begin(write)
             except Exception as error:
                 if self._lost(error) and not is_new:
+                    self._drop_idle()  # a server that has restarted has ended them all
                     raise _Unfinished(error) from error
                 raise
             result = work(connection)
@@ -164,15 +165,19 @@ class Pool:
         if not keep:
             _end(connection)
 
-    def close(self) -> None:
-        """Close what is idle now, and the rest when it is given back."""
+    def _drop_idle(self) -> None:
         with self._free:
-            self._closed = True
             idle, self._idle = self._idle, []
             self._open -= len(idle)
             self._free.notify_all()
         for connection in idle:
             _end(connection)
+
+    def close(self) -> None:
+        """Close what is idle now, and the rest when it is given back."""
+        with self._free:
+            self._closed = True
+        self._drop_idle()
 
     @property
     def open_count(self) -> int:

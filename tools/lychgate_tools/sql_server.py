@@ -252,15 +252,20 @@ class MariadbServer(SqlServer):
 
     def _make(self) -> list[str]:
         return [
-            "mariadb-install-db", "--no-defaults", f"--datadir={self.directory / 'data'}",
-            "--auth-root-authentication-method=normal", "--skip-test-db", "--skip-name-resolve",
+            "mariadb-install-db", *self._places(), "--skip-test-db", "--skip-name-resolve",
+            "--auth-root-authentication-method=normal",
         ]  # fmt: skip
 
     def _serve(self) -> list[str]:
         return [
-            str(self.programs()), "--no-defaults", f"--datadir={self.directory / 'data'}",
-            f"--socket={self.directory / 'socket'}", *self._SETTINGS,
+            str(self.programs()), *self._places(), f"--socket={self.directory / 'socket'}",
+            *self._SETTINGS,
         ]  # fmt: skip
+
+    def _places(self) -> list[str]:
+        """A server that starts removes the temporary files of others: so it has its own place."""
+        where = self.directory
+        return ["--no-defaults", f"--datadir={where / 'data'}", f"--tmpdir={where}"]
 
     def url(self, schema: str = "mysql", user: str = "root") -> str:
         return f"mariadb://{user}@localhost/{schema}?unix_socket={self.directory / 'socket'}"
