@@ -7,7 +7,7 @@ the controls, on which none may. A case that no mutant fails stays only for a wr
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any
@@ -44,9 +44,9 @@ class Score:
     """What is known so far."""
 
     levels: tuple[int, ...]
-    wanted: dict[str, tuple[str, ...]]
+    wanted: Mapping[str, tuple[str, ...]]
     """Mutant: the cases that must fail on it."""
-    idle: dict[str, str]
+    idle: Mapping[str, str]
     trials: list[Trial] = field(default_factory=list)
     controls: list[Trial] = field(default_factory=list)
     controls_left: int = 0
@@ -128,7 +128,10 @@ def measure(score: Score, jobs: int, budget_s: float | None, quick: bool, alone:
 
 
 def _one(
-    name: str, wanted: dict[str, tuple[str, ...]], held: dict[str, tuple[str, ...]], quick: bool
+    name: str,
+    wanted: Mapping[str, tuple[str, ...]],
+    held: Mapping[str, tuple[str, ...]],
+    quick: bool,
 ) -> Trial:
     control = name.removeprefix("control ")
     if control != name:

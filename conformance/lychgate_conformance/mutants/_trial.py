@@ -149,11 +149,14 @@ LINE_DISK = (
 
 
 def controls(levels: Collection[int]) -> dict[str, tuple[str, ...]]:
-    """Backends in which nothing is planted, and the cases of these levels that they are held to."""
+    """Backends in which nothing is planted, and the cases of these levels that they are held to.
+
+    The engine is held to levels 0 and 1 here, and to all of them by `lychgate conform disk`.
+    """
     every = tuple(it.id for it in all_cases() if it.level in levels)
     plain, lines = CONTROLS
     found = {
-        "disk": every,
+        "disk": tuple(it for it in every if it[1] in "01"),
         "nil": tuple(it for it in every if it[1] == "0"),
         plain: tuple(it for it in every if it[1] in "01"),
         lines: tuple(it for it in every if it in LINE_DISK),

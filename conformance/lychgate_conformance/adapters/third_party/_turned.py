@@ -10,6 +10,17 @@ from __future__ import annotations
 from typing import Any
 
 
+IN_MEMORY = {
+    case_id: "what the queue holds is kept in memory by the mapping, which a failed call leaves"
+    " apart from the store"
+    for case_id in (
+        *("L4-DEAD-001", "L4-DEAD-003", "L4-FULL-001", "L4-LOCK-001", "L4-MOVE-001"),
+        *("L4-OPEN-001", "L4-OPEN-002", "L4-SHORT-001", "L4-SHORT-002", "L4-STAY-001"),
+        *("L4-STAY-002", "L4-TASK-001", "L4-TASK-002"),
+    )
+}
+
+
 class Turned:
     """What the queue holds, oldest first, and the turning."""
 

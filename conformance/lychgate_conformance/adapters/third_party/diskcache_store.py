@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any, ClassVar
 
 from lychgate_conformance.adapters.third_party._shelves import (
@@ -14,13 +15,17 @@ from lychgate_conformance.adapters.third_party._shelves import (
     Shelf,
     Shelved,
     load,
+    make_directory,
 )
 
 _MAPPING = (
     "two indexes in two directories, a random key for each item; `index[key] = text`, `pop`,"
     " iteration, and `transact` where two are removed at once"
 )
-_LIMITS = "values over 32 KiB, which diskcache writes to files of their own, occur at level 0 only"
+_LIMITS = (
+    "values over 32 KiB, which diskcache writes to files of their own, occur at level 0 only; its"
+    " directory is made beforehand and its name durable, as diskcache itself does not"
+)
 _PROMISES = "thread-safe and process-safe; an index keeps what it is given (no eviction)"
 
 
@@ -28,6 +33,7 @@ class IndexShelf:
     """An index; its order is that of insertion."""
 
     def __init__(self, directory: str, **settings: object) -> None:
+        make_directory(Path(directory))  # diskcache makes it, and not its name durable
         cache = load("diskcache").Cache(directory, timeout=30, eviction_policy="none", **settings)
         self.index = load("diskcache").Index.fromcache(cache)
 
@@ -56,6 +62,7 @@ class Default(Shelved):
         mapping=_MAPPING,
         limits=_LIMITS,
         leaves_out=MODE,
+        like="Full",
     )
     claims = {**CLAIMS, "multi_process": True, "multi_thread": True}
     settings: ClassVar[dict[str, object]] = {}

@@ -81,6 +81,7 @@ class SqliteDefault(Sqlite):
         mapping=_MAPPING,
         limits=_LIMITS,
         leaves_out={**ONE_BY_ONE, **MODE},
+        like="Sqlite",
     )
     claims = {**CLAIMS, "multi_process": True, "multi_thread": True}
     options: ClassVar[dict[str, object]] = {}

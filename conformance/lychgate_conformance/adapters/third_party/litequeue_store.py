@@ -61,6 +61,7 @@ class Default(Shelved):
         mapping=_MAPPING,
         limits=_LIMITS,
         leaves_out={**ONE_BY_ONE, **MODE},
+        like="Full",
     )
     claims = {**CLAIMS}
 

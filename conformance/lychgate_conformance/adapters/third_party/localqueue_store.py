@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import Any, ClassVar
 
 from lychgate_conformance.adapters.third_party._shelves import (
@@ -14,6 +15,7 @@ from lychgate_conformance.adapters.third_party._shelves import (
     Shelf,
     Shelved,
     load,
+    make_directory,
 )
 
 LEASE_S = 2.0
@@ -26,7 +28,8 @@ _MAPPING = (
 _LIMITS = (
     "a listing hides its items from others for a moment, so several processes and threads, which"
     " localqueue promises, are not claimed for the mapping. `fail` is not used: its dead letters"
-    " cannot be removed one by one, and hold no context. Replacing a task adds the new one first"
+    " cannot be removed one by one, and hold no context. Its directory is made beforehand and its"
+    " name durable, as localqueue itself does not"
 )
 
 
@@ -85,6 +88,7 @@ class Durable(Shelved):
         mapping=_MAPPING,
         limits=_LIMITS,
         leaves_out={**ONE_BY_ONE, **MODE},
+        like="Relaxed",
     )
     claims = {**CLAIMS, **DURABLE}
     mode: ClassVar[str] = "DURABLE"
@@ -93,7 +97,9 @@ class Durable(Shelved):
         module = load("localqueue")
         policy = load("localqueue.policies").DeliveryPolicy(LEASE_S, _RETRIES_MAX)
         mode = getattr(load("localqueue.policies").DurabilityMode, self.mode)
-        queue = module.SimpleQueue(f"{self.base}queue", name, delivery=policy, durability=mode)
+        directory = Path(f"{self.base}queue")
+        make_directory(directory)  # localqueue makes it, and not its name durable
+        queue = module.SimpleQueue(str(directory), name, delivery=policy, durability=mode)
         return LeaseShelf(queue)
 
 

@@ -15,7 +15,7 @@ from lychgate_conformance.adapters.third_party._shelves import (
     Shelved,
     load,
 )
-from lychgate_conformance.adapters.third_party._turned import Turned
+from lychgate_conformance.adapters.third_party._turned import IN_MEMORY, Turned
 
 _LIMITS = (
     "it can be read only by taking: the mapping keeps what the queue holds in memory and moves"
@@ -114,7 +114,7 @@ class Sqlite(Shelved):
         promises="persistence; threads and several objects at a time are ruled out",
         mapping="two queues in two files; `push`, `peek`, `pop`",
         limits=_LIMITS,
-        leaves_out={**ONE_BY_ONE, **MODE},
+        leaves_out={**ONE_BY_ONE, **MODE, **IN_MEMORY},
     )
     claims = {**CLAIMS, "list_order": "any"}
 
