@@ -1,8 +1,8 @@
 """A game as lines of text: what stands where, what can be done, what a crash may leave.
 
 Rules of this file
-  * Contents are shown as the pieces of `lychgate explain`: a record `p`, a torn line `p~`, a bad one
-    `!p`, a removal `-p`, NULs `0*5`, a mark in brackets. The bytes are in the plan's replay.
+  * Contents are shown as the pieces of `lychgate explain`: a record `p`, a torn line `p~`, a bad
+    one `!p`, a removal `-p`, NULs `0*5`, a mark in brackets. The bytes are in the plan's replay.
   * Every line fits the terminal, or is wrapped; a word says what a colour says.
 """
 
