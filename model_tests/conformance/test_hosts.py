@@ -215,10 +215,12 @@ def test_an_error_keeps_what_the_suite_asks_of_it() -> None:
             "text": "t",
             "errno": 5,
             "definite": True,
+            "code": "storage",
             "trace": "",
         },
     )
     assert str(error) == "open raised E: 't'" and error.errno == 5 and error.definite is True
+    assert error.code == "storage"
 
 
 def test_exit_codes_tell_the_worst() -> None:

@@ -92,7 +92,7 @@ def test_a_failure_shows_the_case_and_its_replay(project: Path) -> None:
 def test_the_fixture_can_be_overridden(project: Path) -> None:
     """What was not tried is skipped with its reason, never passed."""
     (project / "conftest.py").write_text(OVERRIDE)
-    which = "ADD-001 or DMG-001 or L1-KILL-001"
+    which = "L0-ADD-001 or DMG-001 or L1-KILL-001"
     done = run_pytest(project, "--lychgate-backend=disk", "-k", which, "-rs")
     assert "1 passed, 2 skipped" in done.stdout
     assert "not claimed: disk_layout" in done.stdout and "NOT MEASURED" in done.stdout
