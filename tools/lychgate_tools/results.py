@@ -8,7 +8,6 @@ versions the same seed gives the same page.
 from __future__ import annotations
 
 import argparse
-from functools import partial
 from pathlib import Path
 
 from lychgate_conformance.adapters.third_party import all_stores, spec
@@ -94,7 +93,7 @@ def _names(wanted: list[str]) -> list[str]:
 def _hold(names: list[str], jobs: int) -> list[Held]:
     found: dict[str, Held] = {}
     with Progress("results", len(names), "stores") as progress:
-        for done, held in enumerate(each(names, partial(hold), jobs, None)):
+        for done, held in enumerate(each(names, hold, jobs, None)):
             found[held.spec] = held
             progress.update(done + 1, held.spec.rpartition(".")[2])
     return [found[name] for name in names]

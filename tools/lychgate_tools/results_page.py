@@ -151,7 +151,7 @@ def _beyond(held: Held) -> str:
 
 def _observed(it: Observation, held: Held, promised: bool) -> list[str]:
     subject = f"With {store_named(held.spec).peer.distribution} {held.version}"
-    after = f" after `{_code(it.after.partition('<- the fault')[0])}`" if it.after else ""
+    after = f" after `{_code(it.after.partition('<- the fault')[0].strip())}`" if it.after else ""
     if it.verdict != "fail":
         said = f"{it.verdict}: {_code(it.what)}"
     elif it.case_id.startswith("L3-"):
