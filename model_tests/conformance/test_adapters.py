@@ -94,9 +94,9 @@ def test_the_engine_over_stdio() -> None:
     assert all(it.verdict is Verdict.PASS for it in report.results)
 
 
-def test_what_the_protocol_cannot_do_is_not_measured() -> None:
-    """D23: an adapter cannot be told to fork; claimed and not tried is never a pass."""
-    target = load_command(python_adapter("lychgate:Disk", *DISK, "fork_safe=yes"))
+def test_what_an_adapter_cannot_do_is_not_measured(tmp_path: Path) -> None:
+    """D23: this one cannot be told to fork; claimed and not tried is never a pass."""
+    target = load_command(adapter("c", tmp_path), {"fork_safe": True})
     ids = ("L1-FORK-001", "L1-FORK-006")
     report = run(target, Options(case_ids=ids))
     assert [it.verdict for it in report.results] == [Verdict.NOT_MEASURED] * 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -36,7 +37,7 @@ def test_examples_parse(name: str, capsys: pytest.CaptureFixture[str]) -> None:
         main([name, "--help"])
     text = capsys.readouterr().out.partition("example:\n")[2]
     for line in re.findall(r"^  lychgate (.*)$", text, re.M):
-        words = line.replace("'", "").split()
+        words = shlex.split(line, comments=True)
         assert build_parser(name).parse_args(words).command == name
 
 
