@@ -11,6 +11,7 @@ import shlex
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from lychgate_conformance import _claims
 from lychgate_conformance._claims import Claims
@@ -134,11 +135,16 @@ def load_target(
 
 
 def _open_once(name: str, host: Host, base: str | None) -> Json:
-    """Opens the backend in an empty directory and asks what it is."""
-    with tempfile.TemporaryDirectory(prefix="lychgate-", dir=base) as path:
+    """Opens the backend in an empty directory and asks what it is.
+
+    What the backend puts beside that directory goes with it.
+    """
+    with tempfile.TemporaryDirectory(prefix="lychgate-", dir=base) as world:
+        store = Path(world, "store")
+        store.mkdir()
         try:
             kind = _answer(name, host, {"do": "about"})
-            _answer(name, host, _open_request(path, kind["profile"]))
+            _answer(name, host, _open_request(str(store), kind["profile"]))
             about = _answer(name, host, {"do": "describe", "handle": 1})
             _answer(name, host, {"do": "reset"})
         except (BackendDied, Inconclusive) as error:
