@@ -37,7 +37,8 @@ class Clock:
     ) -> None:
         """`share_s`: the case's share of a budget, None where the run has none."""
         now = time.monotonic()
-        self._end = now + max(limit_s, (share_s or 0.0) + call_limit_s)
+        with_share_s = 0.0 if share_s is None else share_s + call_limit_s
+        self._end = now + max(limit_s, with_share_s)
         self._call_limit_s = call_limit_s
         self._share_end = now + (share_s or 0.0)
 

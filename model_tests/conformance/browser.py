@@ -48,7 +48,7 @@ class Browser:
         self._process = subprocess.Popen(
             [sys.executable, "-S", "-c", _PLACE, str(theirs), str(ours), *words],
             pass_fds=(theirs, ours),
-            env={**os.environ, "TMPDIR": str(place)},  # it leaves a directory there when it is killed
+            env={**os.environ, "TMPDIR": str(place)},  # killed, it leaves a directory there
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

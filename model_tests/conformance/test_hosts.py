@@ -13,7 +13,7 @@ from lychgate_conformance._case import Case
 from lychgate_conformance._control import Control
 from lychgate_conformance._host import Pool, ProcessHost
 from lychgate_conformance._runner import Runner
-from lychgate_conformance._stage import Stage
+from lychgate_conformance._stage import Clock, Stage
 from lychgate_conformance._store import CallError
 from lychgate_conformance._verdict import ExitCode, exit_code
 from lychgate_conformance._wire import Opaque, Strange, Undecodable, decode, encode
@@ -60,6 +60,12 @@ def test_a_call_that_hangs_is_inconclusive_and_its_process_ends(hangs: str, tmp_
     assert after.verdict is Verdict.PASS
     runner.end()
     assert [it.name for it in tmp_path.iterdir() if it.is_dir() and it.name != "__pycache__"] == []
+
+
+def test_a_case_without_a_budget_has_its_own_time_and_no_more() -> None:
+    """With a budget it has its share, and the time of one call beyond."""
+    assert Clock(1.0).left() <= 1.0
+    assert 1.0 < Clock(1.0, call_limit_s=30.0, share_s=5.0).left() <= 30.0
 
 
 def test_every_process_of_a_case_ends_with_it() -> None:
