@@ -103,22 +103,22 @@ def test_search_by_keyboard(site: Path, browser: Browser) -> None:
     browser.resize(1200, 900)
     browser.open(site / "index.html")
     key(browser, "/", "/")
-    assert browser.js("document.activeElement.name") == "q"
+    browser.wait_for("document.activeElement.name === 'q'")
     browser.call("Input.insertText", text="lock file never delete")
     first = "document.querySelector('#found a')"
-    assert browser.js(f"{first}.getAttribute('href')") == "guide.html#the-lock-file"
+    browser.wait_for(f"{first}?.getAttribute('href') === 'guide.html#the-lock-file'")
     key(browser, "ArrowDown")
-    chosen = "document.querySelector('#found [aria-selected]').id"
-    told = "document.activeElement.getAttribute('aria-activedescendant')"
-    assert browser.js(chosen) == browser.js(told) == "found-0"
+    browser.wait_for("document.querySelector('#found [aria-selected]')?.id === 'found-0'")
+    assert browser.js("document.activeElement.getAttribute('aria-activedescendant')") == "found-0"
     browser.js(f"{first}.click()")
     browser.wait_for("location.href.endsWith('guide.html#the-lock-file')")
     browser.wait_for("document.readyState === 'complete'")
     key(browser, "/", "/")
+    browser.wait_for("document.activeElement.name === 'q'")
     browser.call("Input.insertText", text="zzzz")
-    assert browser.js("document.querySelector('#found').textContent") == "nothing found"
+    browser.wait_for("document.querySelector('#found').textContent === 'nothing found'")
     key(browser, "Escape")
-    assert browser.js("document.querySelector('#found').hidden")
+    browser.wait_for("document.querySelector('#found').hidden")
     assert browser.errors == []
 
 
