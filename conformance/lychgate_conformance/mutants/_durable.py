@@ -129,8 +129,8 @@ class Durable:
         while view:
             view = view[os.write(fd, view) :]
 
-    def replace(self, file: str, rows: Iterable[Row]) -> None:
-        """Other rows under the same name."""
+    def staged(self, file: str, rows: Iterable[Row]) -> str:
+        """A file with these rows beside `file`, synced."""
         staging = f"{file}.new"
         fd = os.open(staging, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         try:
@@ -138,7 +138,11 @@ class Durable:
             self.sync_file(fd)
         finally:
             os.close(fd)
-        os.rename(staging, file)
+        return staging
+
+    def replace(self, file: str, rows: Iterable[Row]) -> None:
+        """Other rows under the same name."""
+        os.rename(self.staged(file, rows), file)
         self.sync_directory(self.directory)
 
     def rows(self, file: str) -> list[Row]:
@@ -240,3 +244,18 @@ class Mapped(Durable):
                 memory[size:] = data
         finally:
             os.close(other)
+
+
+class Batching(Durable):
+    """Fsyncs its tasks in batches; when one is due, its subclasses say."""
+
+    claims: ClassVar[dict[str, object]] = {**Durable.claims, "fsync_policy": "batched"}
+
+    def append(self, file: str, row: Row) -> None:
+        self.batching = file == self.tasks and self.frequency > 0
+        super().append(file, row)
+        self.batching = False
+
+    def sync_file(self, fd: int) -> None:
+        if not getattr(self, "batching", False):
+            super().sync_file(fd)

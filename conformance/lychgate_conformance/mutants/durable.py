@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from lychgate_conformance.adapters.sqlite_store import Rollback, Wal
 from lychgate_conformance.mutants._base import mutant
-from lychgate_conformance.mutants._durable import Durable, Row
+from lychgate_conformance.mutants._durable import Batching, Durable, Row
 
 
 class _Cached(Durable):
@@ -214,19 +214,8 @@ class TaskBuffered(Durable):
 
 
 @mutant("sync-as-a-wish", "L3-WAL-002 L3-HANDOFF-002")
-class SyncDoesNothing(Durable):
+class SyncDoesNothing(Batching):
     """Batches its fsyncs and takes `sync` for a wish."""
-
-    claims: ClassVar[dict[str, object]] = {**Durable.claims, "fsync_policy": "batched"}
-
-    def append(self, file: str, row: Row) -> None:
-        self.batching = file == self.tasks and self.frequency > 0
-        super().append(file, row)
-        self.batching = False
-
-    def sync_file(self, fd: int) -> None:
-        if not getattr(self, "batching", False):
-            super().sync_file(fd)
 
 
 @mutant("cleans-up-the-dead", "L2-CUT-005")

@@ -8,12 +8,11 @@ import os
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import ClassVar
 
 from lychgate import DeadTasksLockTimeout, Refused
 
 from lychgate_conformance.mutants._base import mutant
-from lychgate_conformance.mutants._durable import Durable, Row
+from lychgate_conformance.mutants._durable import Batching, Durable, Row
 
 _ATTEMPTS = 20
 _PAUSE_S = 0.01
@@ -197,19 +196,8 @@ class GoesOnAfterAFailedSync(Durable):
 
 
 @mutant("sync-error-swallowed", "L4-SYNC-003")
-class SyncErrorSwallowed(Durable):
+class SyncErrorSwallowed(Batching):
     """Batches its fsyncs, and answers that all is well when that of a batch has failed."""
-
-    claims: ClassVar[dict[str, object]] = {**Durable.claims, "fsync_policy": "batched"}
-
-    def append(self, file: str, row: Row) -> None:
-        self.batching = file == self.tasks and self.frequency > 0
-        super().append(file, row)
-        self.batching = False
-
-    def sync_file(self, fd: int) -> None:
-        if not getattr(self, "batching", False):
-            super().sync_file(fd)
 
     def sync(self) -> None:
         fd = os.open(self.tasks, os.O_RDONLY | os.O_CLOEXEC)

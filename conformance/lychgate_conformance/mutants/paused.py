@@ -15,6 +15,7 @@ from lychgate_conformance._control import DeadRecord
 from lychgate_conformance.adapters.sqlite_store import Wal
 from lychgate_conformance.mutants._base import mutant
 from lychgate_conformance.mutants._durable import Durable, Row
+from lychgate_conformance.mutants.durable import RewriteInPlace
 
 Tasks = list[tuple[str, object, float | None]]
 
@@ -85,27 +86,12 @@ class UnlockedBeforeRename(Durable):
             self.sync_directory(self.directory)
 
     def replace(self, file: str, rows: Iterable[Row]) -> None:
-        staging = f"{file}.new"
-        fd = os.open(staging, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        try:
-            self.write(fd, b"".join(map(self.line, rows)))
-            self.sync_file(fd)
-        finally:
-            os.close(fd)
-        self.renames.append((staging, file))
+        self.renames.append((self.staged(file, rows), file))
 
 
 @mutant("in-place-for-readers", "L5-REM-003")
-class InPlaceForReaders(Durable):
+class InPlaceForReaders(RewriteInPlace):
     """Rewrites in place under a lock that its readers do not take."""
-
-    def replace(self, file: str, rows: Iterable[Row]) -> None:
-        fd = os.open(file, os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC)
-        try:
-            self.write(fd, b"".join(map(self.line, rows)))
-            self.sync_file(fd)
-        finally:
-            os.close(fd)
 
     def list_dead_tasks(self, limit: int | None = None, offset: int = 0) -> list[Any]:
         last = None if limit is None else offset + limit
