@@ -11,7 +11,8 @@ Rules of this file
     died in the pool, is tried again here.
   * A connection whose state is in doubt is closed, never given back.
   * After a fork the child leaves its parent's connections alone: it neither uses nor closes them,
-    for a word on a shared socket would end the parent's session.
+    for a word on a shared socket would end the parent's session. SQLite's are not even open during
+    a fork (`_sql_fork.py`).
 """
 
 from __future__ import annotations
@@ -23,11 +24,18 @@ from typing import TypeVar
 from lychgate._errors import ClosedError, LychgateError, Refused
 from lychgate._sql_driver import Connection, Driver
 from lychgate._sql_errors import SchemaError, SqlError
+from lychgate._sql_fork import watch
 
 R = TypeVar("R")
 
 _TRIES = 6
 """How often a transaction is begun that others make fail."""
+
+_BY_PROCESS = frozenset({"sqlite"})
+"""Engines that take all connections of a process for one another's."""
+
+_FORK_WAIT_S = 60.0
+"""How long a fork waits for transactions that are under way."""
 
 
 def fault(driver: Driver, error: Exception, step: str, definite: bool) -> Exception:
@@ -61,7 +69,11 @@ class Pool:
         self._size = size
         self._wait = wait
         self._pid = pid
+        self._rests = driver.name in _BY_PROCESS
+        self._has_inherited = False
         self._start()
+        if self._rests:
+            watch(self)
 
     def _start(self) -> None:
         self._born = self._pid()
@@ -69,14 +81,29 @@ class Pool:
         self._idle: list[Connection] = []
         self._open = 0
         self._closed = False
+        self._resting = False
 
     def forked(self) -> bool:
         """Whether this is a child of the process that opened the pool; it then begins anew."""
         if self._pid() == self._born:
             return False
         _ABANDONED.append(self._idle)
+        self._has_inherited = self._rests and self._open > 0
         self._start()
         return True
+
+    def rest(self) -> None:
+        """Before a fork: wait for what is under way, and close everything."""
+        with self._free:
+            self._resting = True
+            self._free.wait_for(lambda: self._open == len(self._idle), _FORK_WAIT_S)
+        self._drop_idle()
+
+    def go_on(self) -> None:
+        """After the fork, in the parent."""
+        with self._free:
+            self._resting = False
+            self._free.notify_all()
 
     def transact(self, step: str, work: Callable[[Connection], R], write: bool = True) -> R:
         """Run `work` in one transaction. Raises SqlError, SchemaError, Refused, ClosedError."""
@@ -128,13 +155,17 @@ class Pool:
             return False
         return True
 
+    def _is_ready(self) -> bool:
+        return not self._resting and (bool(self._idle) or self._open < self._size)
+
     def _take(self, step: str) -> tuple[Connection, bool]:
         with self._free:
-            ready = self._free.wait_for(
-                lambda: self._closed or self._idle or self._open < self._size, self._wait
-            )
+            ready = self._free.wait_for(lambda: self._closed or self._is_ready(), self._wait)
             if self._closed:
                 raise ClosedError("this backend was closed; open a new one")
+            if self._has_inherited:
+                what = "a transaction was under way when this process was forked"
+                raise SqlError(step, "fork", what, "fork again, or start a new program", True)
             if not ready:
                 what = f"all {self._size} connections were in use for {self._wait:g} s"
                 raise SqlError(step, "pool", what, "raise pool_size", True)
@@ -146,7 +177,7 @@ class Pool:
         except BaseException as error:
             with self._free:
                 self._open -= 1
-                self._free.notify()
+                self._free.notify_all()
             if isinstance(error, Exception):
                 failure = self.driver.failure(error)
                 if failure is not None and failure.again:
@@ -161,7 +192,7 @@ class Pool:
                 self._idle.append(connection)
             else:
                 self._open -= 1
-            self._free.notify()
+            self._free.notify_all()  # a thread that waits, and a fork
         if not keep:
             _end(connection)
 
