@@ -24,6 +24,7 @@ from lychgate_conformance._verdict import (
     BackendDied,
     CaseEnd,
     Inconclusive,
+    NoConnection,
     UsageError,
     Verdict,
 )
@@ -82,7 +83,11 @@ def select(options: Options) -> list[Case]:
 
 
 _ELSEWHERE = "not claimed: uses_path"
-"""A server, say: it claims to outlive a crash, and no level can make one of its files (Q1)."""
+_NO_FILES = (
+    "its store lies behind a connection: no images of its files can be made here; "
+    "--claim survives_host_crash=no leaves this out"
+)
+"""A server, say: it claims to outlive a crash, which is its server's host's (Q1)."""
 
 
 class Runner:
@@ -96,6 +101,7 @@ class Runner:
         self._ground: tempfile.TemporaryDirectory[str] | None = None
         self._replay: tuple[str, ...] = ()  # words that show the last case's failure and no more
         self._image: Json = None  # the one that failed
+        self._no_connection = ""  # what a case has said that saw none
 
     def run_case(self, case: Case, share_s: float | None = None) -> Result:
         """The result of one case; never raises for what the backend does.
@@ -107,8 +113,10 @@ class Runner:
         claims = self.target.claims
         if (unmet := case.unmet(claims)) is not None:
             if unmet == _ELSEWHERE and case.level >= 2 and claims.survives_host_crash:
-                return self._result(case, Verdict.NOT_MEASURED, "its files are not below the path")
+                return self._result(case, Verdict.NOT_MEASURED, _NO_FILES)
             return self._result(case, Verdict.NOT_CLAIMED, unmet)
+        if self._no_connection and case.level >= 2 and not claims.uses_path:
+            return self._result(case, Verdict.NOT_CLAIMED, self._no_connection)
         begun = time.monotonic()
         self._replay, self._image = (), None
         verdict, message, trace, stderr = self._try(case, share_s)
@@ -133,6 +141,7 @@ class Runner:
             verdict, message, trace = Verdict.FAIL, str(error), error.trace
         except CaseEnd as error:
             verdict, message = error.verdict, str(error)
+            self._no_connection = message if isinstance(error, NoConnection) else ""
         except AdapterFault as error:
             verdict, message, trace = Verdict.HARNESS_ERROR, str(error), error.trace
         except Exception as error:  # a defect of the case itself

@@ -70,6 +70,11 @@ class NotClaimed(CaseEnd):
     verdict = Verdict.NOT_CLAIMED
 
 
+class NoConnection(NotClaimed):
+    """Its store is neither below its path nor behind a connection: no call can be told to be on it.
+    """
+
+
 class NotMeasured(CaseEnd):
     """Promised, but this machine or this kind of backend does not allow to try it."""
 

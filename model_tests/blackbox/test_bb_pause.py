@@ -16,7 +16,8 @@ from lychgate_conformance._target import Target, load_command
 from lychgate_conformance._verdict import NotMeasured
 from lychgate_conformance.blackbox import _syscalls
 from lychgate_conformance.blackbox._pause import ANSWER, Tracer
-from lychgate_conformance.blackbox._schedule import Schedule, Troupe
+from lychgate_conformance.blackbox._schedule import Schedule
+from lychgate_conformance.blackbox._troupe import Troupe
 from lychgate_conformance.mutants.foreign import build, installed, patched
 
 DURABLE = "lychgate_conformance.mutants._durable:Durable"

@@ -30,10 +30,11 @@ from lychgate_conformance.blackbox._checker import Checker, request_to_open
 from lychgate_conformance.blackbox._explore import Explorer
 from lychgate_conformance.blackbox._images import Bounds, groups, kills
 from lychgate_conformance.blackbox._kill import Killer
-from lychgate_conformance.blackbox._schedule import Schedule, Troupe
+from lychgate_conformance.blackbox._schedule import Schedule
 from lychgate_conformance.blackbox._script import Script, call_of
 from lychgate_conformance.blackbox._strace import strace_path
 from lychgate_conformance.blackbox._traced import new_host
+from lychgate_conformance.blackbox._troupe import Troupe
 from lychgate_conformance.lab._image import Image, image_of
 from lychgate_tools.bench_measure import Result, compare, timed
 from lychgate_tools.bench_store import Plan

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from lychgate_conformance import Target, UsageError
-from lychgate_conformance.blackbox._checker import Checker, can_reboot
+from lychgate_conformance.blackbox._checker import Checker
 from lychgate_conformance.blackbox._evidence import image_from, seen
 from lychgate_conformance.blackbox._explain import image_lines
+from lychgate_conformance.blackbox._reboot import can_reboot
 from lychgate_tools.ui import ExitCode, UserError, print_json
 
 

@@ -9,6 +9,8 @@ Rules of this file
     on a fresh copy: adding works, and whoever opens the store next sees the same and the added.
   * After a host crash the boot is another one: where mounts are allowed, the adapter finds another
     boot id.
+  * A store behind a connection has no images: it is looked at where it is, until two looks agree,
+    since its server may still be doing what somebody has asked for who is gone.
 """
 
 from __future__ import annotations
@@ -18,11 +20,10 @@ import functools
 import os
 import secrets
 import shutil
-import subprocess
 import tempfile
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,6 +38,7 @@ from lychgate_conformance._store import CallError, value_of
 from lychgate_conformance._target import Target
 from lychgate_conformance._verdict import BackendDied, Failed
 from lychgate_conformance._wire import Json
+from lychgate_conformance.blackbox._reboot import can_reboot, reboot_words
 from lychgate_conformance.blackbox._script import Word, call_of, canonical
 from lychgate_conformance.blackbox._traced import new_host
 from lychgate_conformance.lab._image import Directory, Image, Symlink
@@ -45,9 +47,8 @@ STORE = "store"
 """The store's directory below the world."""
 
 _AHEAD = 12
+_LOOKS_MAX = 20
 _LIMIT_S = 30.0
-_BOOT_ID = "/proc/sys/kernel/random/boot_id"
-_REBOOT = 'mount --bind "$1" "$2" && shift 2 && exec "$@"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,9 @@ class Outcome:
     view: View
     error: str = ""
 
+
+Left = Image | Path
+"""What somebody leaves: an image of the files, or the world whose store lies on a server."""
 
 _NOTHING = View((), frozenset())
 Key = tuple[object, ...]
@@ -133,10 +137,31 @@ class Checker:
             self.seconds += time.monotonic() - begun
             yield found
 
-    def outcome(self, image: Image) -> Outcome:
-        """The outcome of one image."""
-        ((_, found),) = self.outcomes([image])
+    def outcome(self, left: Left) -> Outcome:
+        """The outcome of one image, or of the store of a world itself."""
+        if isinstance(left, Path):
+            return self._settled(left)
+        ((_, found),) = self.outcomes([left])
         return found
+
+    def _settled(self, world: Path) -> Outcome:
+        before = self._seen(world)
+        for _ in range(_LOOKS_MAX):
+            found = self._seen(world)
+            if found == before:
+                break
+            before = found
+        return before
+
+    def _seen(self, world: Path) -> Outcome:
+        try:
+            self._made += 1
+            for request in self._look(world):
+                self.host.send(request)
+            return self._answer()
+        except (BackendDied, Finding) as error:
+            self._end_host()
+            return Outcome(_NOTHING, f"the adapter, opening the store: {error}")
 
     def forget(self) -> None:
         """Look at every image anew, also at those whose outcome is known."""
@@ -244,18 +269,19 @@ class Checker:
 
     # --- one image, more closely ----------------------------------------------------------------
 
-    def further(self, image: Image, view: View) -> str:
+    def further(self, left: Left, view: View) -> str:
         """What goes wrong when the store is used after its recovery; empty when nothing does."""
         self._made += 1
-        directory = self.base / str(self._made)
-        write_image(image, directory)
+        copy = self.base / str(self._made)
+        if not isinstance(left, Path):
+            write_image(left, copy)
         try:
-            return self._further(directory, view)
+            return self._further(left if isinstance(left, Path) else copy, view)
         except (BackendDied, Finding) as error:
             self._end_host()
             return f"used after its recovery: {error}"
         finally:
-            shutil.rmtree(directory, ignore_errors=True)
+            shutil.rmtree(copy, ignore_errors=True)
 
     def _further(self, directory: Path, view: View) -> str:
         handle = self._made % 9000 + 1
@@ -352,26 +378,3 @@ def write_image(image: Image, directory: Path) -> None:
                     view = view[os.write(fd, view) :]
             finally:
                 os.close(fd)
-
-
-# --- another boot -------------------------------------------------------------------------------
-
-
-def reboot_words(file: Path) -> tuple[str, ...]:
-    """Words that run a command with the boot id of a file, in mounts of its own."""
-    shell: Sequence[str] = ("sh", "-c", _REBOOT, "sh", str(file), _BOOT_ID)
-    return ("unshare", "--mount", *shell)
-
-
-@functools.cache
-def can_reboot() -> bool:
-    """Whether processes with another boot id can be had here."""
-    if shutil.which("unshare") is None or not os.path.exists(_BOOT_ID):
-        return False
-    with tempfile.NamedTemporaryFile("w") as file:
-        file.write("00000000-0000-4000-8000-000000000000\n")
-        file.flush()
-        tried = subprocess.run(
-            [*reboot_words(Path(file.name)), "cat", _BOOT_ID], capture_output=True, text=True
-        )
-        return tried.stdout.startswith("00000000-")

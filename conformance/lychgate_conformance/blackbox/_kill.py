@@ -6,6 +6,8 @@ Rules of this file
   * What a kill after a call leaves is what the one before the next call leaves.
   * A kill counts only when the adapter was seen to stand before its call (`_pause`). One that did
     not happen is reported, never taken for a pass.
+  * A store behind a connection: before every call on a connection, sends and receives alike. What
+    is left then is looked at on the server.
 """
 
 from __future__ import annotations
@@ -21,14 +23,24 @@ from lychgate_conformance._host import Hosts, KillableHost
 from lychgate_conformance._target import Target
 from lychgate_conformance._verdict import BackendDied
 from lychgate_conformance.blackbox._calls import MUTATING
-from lychgate_conformance.blackbox._checker import STORE, Checker, Outcome, memory_directory
+from lychgate_conformance.blackbox._checker import (
+    STORE,
+    Checker,
+    Left,
+    Outcome,
+    memory_directory,
+    request_to_open,
+)
 from lychgate_conformance.blackbox._explore import Failure
 from lychgate_conformance.blackbox._images import Met
 from lychgate_conformance.blackbox._pause import ANSWER, Stop, Tracer
 from lychgate_conformance.blackbox._record import Recording, snapshot
-from lychgate_conformance.blackbox._script import Script, Tale, Told, checked
-from lychgate_conformance.lab._image import Image
+from lychgate_conformance.blackbox._script import Script, Tale, Told, Word, call_of, checked
+from lychgate_conformance.lab._image import image_of
 from lychgate_conformance.lab._micro import Recorder
+
+
+_WARM = 9001
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,16 +52,17 @@ class Killed:
     script: Script
     story: Tale
     acked: int
-    image: Image
+    left: Left
     outcome: Outcome
 
     def failure(self, problem: str) -> Failure:
         """This kill as a failure, to be explained."""
         outcome = Outcome(self.outcome.view, f"killed before {self.at}: {problem}")
-        recording = Recording(Recorder())
+        image = image_of({}) if isinstance(self.left, Path) else self.left
         return Failure(
-            self.script, recording, self.story, Met(self.image, 0), self.acked, outcome, False
-        )
+            self.script, Recording(Recorder()), self.story, Met(image, 0), self.acked, outcome,
+            False,
+        )  # fmt: skip
 
 
 class Killer:
@@ -58,6 +71,7 @@ class Killer:
     def __init__(self, target: Target, pool: Hosts, left: Callable[[], float]) -> None:
         self.target = target
         self.base = memory_directory("lychgate-kills-")
+        self._remote = not target.claims.uses_path
         self._pool = pool
         self._left = left
         self._tracer = Tracer()
@@ -73,7 +87,7 @@ class Killer:
         shutil.rmtree(self.base, ignore_errors=True)
 
     def points(self, script: Script) -> tuple[str, ...]:
-        """Every call of the script's words that changes the store, and every answer, in order."""
+        """Every call of the script's words that is killed at, and every answer, in order."""
         with self._world() as world, self._adapter() as host:
             _, stop = self._run(host, script, world, (ANSWER,) * len(script.words))
             return () if stop is None else stop.calls
@@ -92,9 +106,9 @@ class Killer:
             self.happened += 1
             acked = sum(it.reply is not None for it in told)
             story = script.story(told, self.target.claims)
-            image = snapshot(world)
+            left: Left = world if self._remote else snapshot(world)
         where = f"{stop.calls[-1]}, call {number}".replace(f"{world.name}/", "")
-        return Killed(where, script, story, acked, image, checker.outcome(image))
+        return Killed(where, script, story, acked, left, checker.outcome(left))
 
     @contextmanager
     def _world(self) -> Iterator[Path]:
@@ -112,7 +126,10 @@ class Killer:
         host = self._pool.take()
         try:
             host.ask({"do": "memory"}, self._left())  # it has started, and waits for requests
-            self._tracer.attach(host, self.base, self._left(), MUTATING)
+            if self._remote:
+                self._warm(host)
+            base = None if self._remote else self.base
+            self._tracer.attach(host, base, self._left(), MUTATING)
             yield host
             if self._tracer.holds:
                 self._tracer.kill(host, self._left())
@@ -122,6 +139,12 @@ class Killer:
             raise
         finally:
             host.end()
+
+    def _warm(self, host: KillableHost) -> None:
+        """Have the adapter load its client before it is traced, by a store that is no other's."""
+        opened = request_to_open(_WARM, self.base / "warm", 0.0)
+        host.ask(opened, self._left())
+        host.ask(call_of(Word(1, "close"), 0, _WARM).request(), self._left())
 
     def _run(
         self, host: KillableHost, script: Script, world: Path, stops: Sequence[int]

@@ -5,7 +5,8 @@ Rules of this file
     asked for was not stopped, and whoever asked is told so.
   * Whether another worker waits (for a lock that the stopped one holds) is read from the kernel:
     every thread of it sleeps, look after look. It need not be right: a worker that is taken for
-    waiting too early makes its call beside the other's, which is a schedule as well.
+    waiting too early makes its call beside the other's, which is a schedule as well. Who talks to a
+    server sleeps until it answers, so there it has to have slept for longer.
   * The tracer is ended before the workers: with it gone, nothing is held any more.
 """
 
@@ -67,17 +68,25 @@ class Tracer:
         self._traces = False
 
     def attach(
-        self, host: KillableHost, base: Path, limit_s: float, only: Container[str] | None = None
+        self,
+        host: KillableHost,
+        base: Path | None,
+        limit_s: float,
+        only: Container[str] | None = None,
     ) -> None:
         """Take a worker that has started. NotMeasured when that is not allowed.
 
         `only`: the names of the calls that count; None: all that are about a file below `base`.
+        Without a base all calls on connections count.
         """
+        if base is None:
+            only = _syscalls.ON_CONNECTIONS
         calls = {nr: it for nr, it in self._calls.items() if only is None or it[0] in only}
         while self._traces:  # the end of the one before
             self._traces = self._take(limit_s)["at"] != "gone"
         self.holds = False
-        self._send(do="attach", pid=host.pid, base=f"{base}/", output=host.output, calls=calls)
+        below = "" if base is None else f"{base}/"
+        self._send(do="attach", pid=host.pid, base=below, output=host.output, calls=calls)
         said = self._take(limit_s)
         if said["at"] == "failed":
             raise NotMeasured(
@@ -145,27 +154,37 @@ class Tracer:
         return found
 
 
-def waits(host: KillableHost, patience_s: float) -> bool:
-    """False as soon as a worker has answered; true when it sleeps, or after the patience."""
+def waits(host: KillableHost, patience_s: float, still_s: float = 0.0) -> bool:
+    """False as soon as a worker has answered; true when it sleeps, or after the patience.
+
+    `still_s`: so long it has to have slept without a break.
+    """
     end = time.monotonic() + patience_s
-    asleep = 0
+    asleep, since, before = 0, time.monotonic(), ""
     while not host.has_reply():
         if time.monotonic() > end:
             return True
-        asleep = asleep + 1 if _sleeps(host.pid) else 0
-        if asleep >= _LOOKS:
+        now = _asleep(host.pid)
+        if not now or now != before:
+            asleep, since, before = 0, time.monotonic(), now
+        asleep += bool(now)
+        if asleep >= _LOOKS and time.monotonic() - since >= still_s:
             return not host.has_reply()
         time.sleep(_LOOK_S)
     return False
 
 
-def _sleeps(pid: int) -> bool:
-    """Whether every thread of a worker and of its children is in an interruptible wait."""
+def _asleep(pid: int) -> str:
+    """How often each thread of a worker and of its children has gone to sleep, if all of them are
+    in an interruptible wait; else nothing."""
+    found = []
     try:
         for tid in tree(pid):
-            status = Path(f"/proc/{tid}/stat").read_text(encoding="ascii", errors="replace")
-            if status.rpartition(")")[2].split()[0] not in ("S", "Z"):
-                return False
-    except OSError:  # it ended; its answer, or the end of its output, tells the rest
-        return False
-    return True
+            status = Path(f"/proc/{tid}/status").read_text(encoding="ascii", errors="replace")
+            fields = dict(it.split(":\t", 1) for it in status.splitlines() if ":\t" in it)
+            if fields["State"][0] not in ("S", "Z"):
+                return ""
+            found.append(f"{tid}:{fields.get('voluntary_ctxt_switches')}")
+    except (OSError, KeyError):  # it ended; its answer, or the end of its output, tells the rest
+        return ""
+    return " ".join(found)

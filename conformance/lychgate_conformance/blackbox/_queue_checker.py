@@ -18,11 +18,10 @@ from lychgate_conformance._store import Call, CallError
 from lychgate_conformance._target import Target
 from lychgate_conformance._verdict import Failed
 from lychgate_conformance._wire import Json, short
-from lychgate_conformance.blackbox._checker import STORE, Checker, Outcome
+from lychgate_conformance.blackbox._checker import STORE, Checker, Left, Outcome
 from lychgate_conformance.blackbox._explore import Explorer
 from lychgate_conformance.blackbox._images import Bounds
 from lychgate_conformance.blackbox._queue_script import QueueScript, QueueView, seen
-from lychgate_conformance.lab._image import Image
 
 _LIMIT_S = 30.0
 _NOTHING = seen([])
@@ -62,15 +61,15 @@ class QueueChecker(Checker):
         except Failed as error:
             return Outcome(_NOTHING, str(error))
 
-    def further(self, image: Image, view: View) -> str:
+    def further(self, left: Left, view: View) -> str:
         size = sum(
             len(content)
-            for path, content in image.files().items()
+            for path, content in ({} if isinstance(left, Path) else left.files()).items()
             if "segment" in path or "manifest" in path
         )
         if size > self._bytes_max:
             return f"{size} bytes of log and manifests; the bound is {self._bytes_max}"
-        return super().further(image, view)
+        return super().further(left, view)
 
     def _further(self, directory: Path, view: View) -> str:
         assert isinstance(view, QueueView)

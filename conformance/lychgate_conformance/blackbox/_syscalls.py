@@ -6,7 +6,8 @@ the machine. Two tables cover what the suite runs on: x86-64, and the generic on
 
 A call counts when one of its files is below the directory of the stores. Reads and looks count as
 well as writes: what another worker changes between two of them is what level 5 is about. Calls on
-a descriptor that change nothing shared (`lseek`, `F_GETFD`) do not.
+a descriptor that change nothing shared (`lseek`, `F_GETFD`) do not. Where the store lies behind a
+connection, the calls of `ON_CONNECTIONS` count, on any stream socket whose peer has a name.
 """
 
 from __future__ import annotations
@@ -42,7 +43,15 @@ _TABLE: dict[str, tuple[Files, int, int | None]] = {
     "renameat2": (_TWO_ATS, 316, 276), "copy_file_range": (((0, None), (2, None)), 326, 285),
     "preadv2": (_FD, 327, 286), "pwritev2": (_FD, 328, 287), "statx": (_AT, 332, 291),
     "openat2": (_AT, 437, 437), "faccessat2": (_AT, 439, 439),
+    "connect": (_FD, 42, 203), "sendto": (_FD, 44, 206), "recvfrom": (_FD, 45, 207),
+    "sendmsg": (_FD, 46, 211), "recvmsg": (_FD, 47, 212), "shutdown": (_FD, 48, 210),
+    "recvmmsg": (_FD, 299, 243), "sendmmsg": (_FD, 307, 269),
 }  # fmt: skip
+
+SENDS = frozenset(("write", "writev", "sendto", "sendmsg", "sendmmsg"))
+RECEIVES = frozenset(("read", "readv", "recvfrom", "recvmsg", "recvmmsg"))
+ON_CONNECTIONS = SENDS | RECEIVES | {"connect", "shutdown", "close"}
+"""What a client of a server does on its connection. Waiting for one (`poll`) is not among them."""
 
 _GENERIC = ("aarch64", "riscv64")
 

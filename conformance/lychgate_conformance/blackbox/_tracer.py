@@ -8,10 +8,11 @@ Here a stop is one that the kernel's wait has reported, before the call, and one
 number of schedules. A process of its own, because whoever traces has to wait for its tracees and
 would otherwise reap children that are somebody else's.
 
-Messages are JSON. From the suite: `attach` (`pid`, `base`, `output`, `calls`) once per worker;
+Messages are JSON. From the suite: `attach` (`pid`, `base`, `output`, `calls`) once per worker, with
+a directory as `base`, or "" where the calls that count are those on connections;
 `arm` (`stops`) before a request, `go` and `kill` while the worker is held. To the suite:
 `attached` or `failed`, `stopped` (which stop, its call, all calls since `arm`), `gone`.
-Messages that come while the worker runs are looked at when it makes its next call on the store;
+Messages that come while the worker runs are looked at when it makes its next call of these kinds;
 the suite sends `arm` before the request whose calls it is about. When the suite goes away, so does
 the worker.
 """
@@ -23,6 +24,7 @@ import ctypes
 import errno
 import json
 import os
+import re
 import select
 import signal
 import socket
@@ -40,6 +42,12 @@ _LOCK_COMMANDS = (5, 6, 7, 36, 37, 38)  # F_GETLK … F_SETLKW, and the same for
 _FLOCKS = {1: "SH", 2: "EX", 5: "SH|NB", 6: "EX|NB", 8: "UN"}
 _MESSAGE_BYTES = 1 << 20
 _CWD = 0xFFFFFF9C
+_PIDFD_GETFD = 438  # on every machine
+_FAMILIES = (socket.AF_UNIX, socket.AF_INET, socket.AF_INET6)
+_SHOWN_BYTES = 200
+_PRINTABLE = re.compile(rb"[ -~]{3,60}")
+NAME_SERVICE = b"/nscd/socket"
+"""Where the C library looks first for names of users and hosts: no store."""
 _HOLD_S = 0.1
 """How often a held worker is looked at."""
 
@@ -88,6 +96,7 @@ class Tracer:
         self._count = 0
         self._made: list[str] = []
         self._open: dict[int, int] = {}  # thread: the place in `_made` of the call that it is in
+        self._seen: dict[str, str] = {}  # socket: what it is called here, empty for no connection
         for tid in tree(self._pid):
             ptrace(_SEIZE, tid, 0, _OPTIONS)
             ptrace(_INTERRUPT, tid)
@@ -131,12 +140,11 @@ class Tracer:
         known = self._calls.get(number)
         if known is None:
             return
-        files = self._files(tid, known, args)
-        if files is None:
-            return
         while self._heard():
             continue
-        if not self._stops:
+        about = self._files if self._base else self._connection
+        files = about(tid, known, args)
+        if files is None or not self._stops:
             return
         self._count += 1
         self._made.append(f"{known[0]}({', '.join(files)})" if files else "the answer")
@@ -181,6 +189,7 @@ class Tracer:
         self._count = 0
         self._made = []
         self._open.clear()
+        self._seen.clear()
 
     # --- files --------------------------------------------------------------------------------
 
@@ -216,6 +225,37 @@ class Tracer:
             return text
         return os.path.normpath(os.path.join(base, text)) if text else base
 
+    # --- connections --------------------------------------------------------------------------
+
+    def _connection(self, tid: int, known: tuple[Any, ...], args: list[int]) -> list[str] | None:
+        """The connection of a call, and what it sends; empty for an answer, None when it has none.
+        """
+        name, fd = known[0], args[0] & 0xFFFFFFFF
+        link = self._where(tid, fd, None)
+        if link == self._output and name in ("write", "writev"):
+            return []
+        connects = name == "connect"
+        if connects and NAME_SERVICE in self._bytes(tid, args[1], min(args[2], _SHOWN_BYTES)):
+            return None
+        if not link.startswith("socket:") or not self._named(tid, fd, link, connects):
+            return None
+        shown = [self._seen[link]]
+        if name in ("sendto", "write"):
+            shown += _words(self._bytes(tid, args[1], min(args[2], _SHOWN_BYTES)))
+        return shown
+
+    def _named(self, tid: int, fd: int, link: str, connects: bool) -> str:
+        """What a socket is called here, if it is a connection or becomes one; else nothing."""
+        if not self._seen.get(link):
+            found = is_connection(tid, fd, connects)
+            count = len([it for it in self._seen.values() if it])
+            self._seen[link] = f"connection {count + 1}" if found else ""
+        return self._seen[link]
+
+    def _bytes(self, tid: int, address: int, size: int) -> bytes:
+        with open(f"/proc/{tid}/mem", "rb", buffering=0) as memory:
+            return os.pread(memory.fileno(), size, address)
+
     def _text(self, tid: int, address: int) -> str:
         """A path in the worker's memory."""
         data = b""
@@ -227,6 +267,42 @@ class Tracer:
                     break
                 data += chunk
         return data.partition(b"\0")[0].decode("utf-8", "surrogateescape")
+
+
+def _words(data: bytes) -> list[str]:
+    """What can be read of a message: its longest run of printable characters, quoted."""
+    found = max(_PRINTABLE.findall(data), key=len, default=b"")
+    return [f'"{found.decode("ascii").strip()}"'] if found else []
+
+
+# --- sockets of other processes -----------------------------------------------------------------
+
+
+def taken(tid: int, fd: int) -> socket.socket:
+    """A descriptor of our own for the socket of another process. OSError when there is none."""
+    with open(f"/proc/{tid}/status", encoding="ascii", errors="replace") as status:
+        process = next(int(it.split()[1]) for it in status if it.startswith("Tgid:"))
+    handle = os.pidfd_open(process)
+    try:
+        ours = _libc.syscall(_PIDFD_GETFD, handle, fd, 0)
+        if ours < 0:
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number))
+        return socket.socket(fileno=ours)
+    finally:
+        os.close(handle)
+
+
+def is_connection(tid: int, fd: int, connects: bool = False) -> bool:
+    """Whether a descriptor is a stream to somebody with a name: a pair of sockets has none.
+
+    `connects`: whether it can become one."""
+    try:
+        with taken(tid, fd) as ours:
+            stream = ours.type == socket.SOCK_STREAM and ours.family in _FAMILIES
+            return stream and (connects or bool(ours.getpeername()))
+    except OSError:  # no socket, or not connected
+        return False
 
 
 def _has_ended(tid: int) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from lychgate_conformance._stage import Stage
 from lychgate_conformance._verdict import Failed, Inconclusive, NotMeasured
-from lychgate_conformance.blackbox._checker import can_reboot
+from lychgate_conformance.blackbox._about import unseen
 from lychgate_conformance.blackbox._evidence import evidence
 from lychgate_conformance.blackbox._explain import explain
 from lychgate_conformance.blackbox._explore import Explorer, Failure
@@ -16,6 +16,7 @@ from lychgate_conformance.blackbox._images import Bounds
 from lychgate_conformance.blackbox._kill import Killed, Killer
 from lychgate_conformance.blackbox._queue_checker import QueueExplorer
 from lychgate_conformance.blackbox._queue_script import QueueScript
+from lychgate_conformance.blackbox._reboot import can_reboot
 from lychgate_conformance.blackbox._script import Script
 from lychgate_conformance.blackbox._succession import crashes_after_kills
 from lychgate_conformance.blackbox._traced import need_strace
@@ -109,7 +110,8 @@ def smallest(explorer: Explorer, failure: Failure) -> Failure:
 
 
 def real_kills(stage: Stage, text: str, frequency: float = 0.0) -> None:
-    """SIGKILL at the entry of every call that changes the store, one run for each."""
+    """SIGKILL at the entry of every call that changes the store, or is on a connection to it; one
+    run for each."""
     kill_processes(stage, Script.of(text, frequency))
 
 
@@ -120,7 +122,7 @@ def kill_processes(stage: Stage, script: Script) -> None:
     try:
         calls = killer.points(script)
         if len(calls) <= len(script.words):  # answers only
-            raise NotMeasured("no call of the adapter changes a file below the store's directory")
+            raise unseen(stage.claims, "the adapter")
         places = range(1, len(calls) + 1)
         chosen: Sequence[int] = places
         if len(places) > KILLS_MAX:
@@ -144,7 +146,7 @@ def _judge(stage: Stage, explorer: Explorer, killed: Killed) -> None:
     problem = killed.outcome.error
     if not problem and not killed.story.allows(killed.outcome.view, killed.acked, False):
         problem = "what is there is not what was acknowledged"
-    problem = problem or checker.further(killed.image, killed.outcome.view)
+    problem = problem or checker.further(killed.left, killed.outcome.view)
     if problem:
         raise _found(stage, explorer, killed.failure(problem))
 

@@ -8,10 +8,12 @@ from dataclasses import dataclass, replace
 
 from lychgate_conformance._stage import Stage
 from lychgate_conformance._verdict import Failed, Inconclusive, NotClaimed, NotMeasured
+from lychgate_conformance.blackbox._about import unseen
 from lychgate_conformance.blackbox._explain import image_lines
 from lychgate_conformance.blackbox._pause import ANSWER
-from lychgate_conformance.blackbox._schedule import Played, Schedule, Troupe
+from lychgate_conformance.blackbox._schedule import Played, Schedule
 from lychgate_conformance.blackbox._script import parse_words
+from lychgate_conformance.blackbox._troupe import Troupe
 
 PLACES_MAX = 24
 """Stops of one word that are tried with each thing that others do: a seeded choice where there are
@@ -91,7 +93,7 @@ def _plans(
         raise NotMeasured(f"the answer to {first.word} was not seen to be written")
     places = counted.stops[0].number
     if places == 1 and first.word.kind not in _MAY_DO_NOTHING:
-        raise NotMeasured(f"no call of {first.word} is about a file of the store")
+        raise unseen(stage.claims, str(first.word))
     groups = [tuple(map(parse_words, text.split("|"))) for text in meanwhile]
     depth = len(groups[0])
     stops = list(itertools.combinations(range(1, places + 1), depth))

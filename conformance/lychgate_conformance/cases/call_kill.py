@@ -1,7 +1,8 @@
 """Level 2: a process is killed at every call that changes the store.
 
 `L2-CUT` takes the images from a recording: the files as they are at entry and exit of each call,
-with every prefix of the write in flight. `L2-KILL` kills: one run for each call.
+with every prefix of the write in flight. `L2-KILL` kills: one run for each call, those on a
+connection to a server included.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ from lychgate_conformance._case import case
 from lychgate_conformance._stage import Stage
 from lychgate_conformance.cases._crash import process_kills, real_kills
 
-CUT = "stores, survives_process_kill, uses_path, caller_ids"
+KILL = "stores, survives_process_kill, caller_ids"
+CUT = f"{KILL}, uses_path"
 TWO = f"{CUT}, multi_process"
 BATCH_S = 3600.0
 _LIMIT_S = 240.0
@@ -53,13 +55,15 @@ def two_processes(stage: Stage) -> None:
     process_kills(stage, "open 2/open dead:a 2/dead:b undead:a 2/dead:c dead:d")
 
 
-@case("L2-KILL-001", "killed at every call while dead tasks are written", "D10, D17", CUT, _LIMIT_S)
+@case(
+    "L2-KILL-001", "killed at every call while dead tasks are written", "D10, D17", KILL, _LIMIT_S
+)
 def killed_dead(stage: Stage) -> None:
     real_kills(stage, "open dead:a dead:b undead:a dead:c")
 
 
 @case(
-    "L2-KILL-002", "killed at every call while tasks are written and given up", "W3, W8, U3", CUT,
+    "L2-KILL-002", "killed at every call while tasks are written and given up", "W3, W8, U3", KILL,
     _LIMIT_S,
 )  # fmt: skip
 def killed_tasks(stage: Stage) -> None:

@@ -2,7 +2,8 @@
 
 Nothing is left to chance: what a race shows once in a thousand runs, one of these schedules shows
 every time. `L5-TWICE` stops a worker twice, which is what it takes to see two holders of one lock;
-`L5-KILL` kills the stopped worker when others have begun to wait for it.
+`L5-KILL` kills the stopped worker when others have begun to wait for it. Calls on the store are
+those on files below its path, or on its connections to a server.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from lychgate_conformance._case import case
 from lychgate_conformance._stage import Stage
 from lychgate_conformance.cases._pause import need_sync, paused
 
-MANY = "stores, multi_process, uses_path, caller_ids, survives_restart"
+MANY = "stores, multi_process, caller_ids, survives_restart"
 KILL = f"{MANY}, survives_process_kill"
 _LIMIT_S = 120.0
 _TWO = "open 2/open dead:a dead:b"
