@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from lychgate_tools import manifest, steps
+from lychgate_tools.manifest import Model
 from lychgate_tools.spec_dir import Spec
+from lychgate_tools.spec_text import Source
 from lychgate_tools.steps import Labels, differences
-from lychgate_tools.tlc import toolchain
+from lychgate_tools.tlc import cfg, toolchain
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -25,6 +28,30 @@ def test_engine_spec_and_docs_agree() -> None:
         known.unmodelled,
     )
     assert not problems, "\n" + "\n".join(problems)
+
+
+def test_models_without_coverage_have_no_action_of_their_own() -> None:
+    """`lychgate check` finds dead actions among those that some model with coverage has."""
+    spec = Spec(ROOT / "spec")
+    source = Source(spec.modules())
+
+    def actions(model: Model) -> set[tuple[str, str]]:
+        behaviour = cfg.parse(spec.config(model.config)).behaviour
+        return {
+            (module, name)
+            for module, name in source.reachable(model.module, behaviour)
+            if re.search(r"'|\bUNCHANGED\b", source.modules[module].definitions[name][1])
+        }
+
+    models = [
+        model
+        for model in manifest.load(spec.manifest).models
+        if model.time_class == "quick" and model.positive
+    ]
+    counted = set().union(*(actions(model) for model in models if model.coverage))
+    assert len(counted) > 200, "of the spec's actions"
+    alone = {model.name: actions(model) - counted for model in models if not model.coverage}
+    assert {name: left for name, left in alone.items() if left} == {}
 
 
 ENGINE: dict[str, tuple[str, ...]] = {"LockTry": ("try_lock",), "MakeDir": ("make_dir",)}

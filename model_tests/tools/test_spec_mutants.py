@@ -132,6 +132,32 @@ def test_a_vacuous_property_is_found(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "0 of 1 properties are killed by a mutant" in out
 
 
+def test_properties_of_one_name_are_told_apart(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A kill is shown under the module whose property died, not under one that has its name."""
+    spec = tmp_path / "spec"
+    spec.mkdir()
+    kills = FLIP.replace("Flip ==", "Turn ==").replace("Flip \\/", "Turn \\/")
+    kills = kills.replace("MODULE Flip", "MODULE Turn").replace("x = x", "x \\in {0, 1}")
+    (spec / "Flip.tla").write_text(FLIP)
+    (spec / "Turn.tla").write_text(kills)
+    (spec / "Flip.cfg").write_text("INIT Init\nNEXT Next\nINVARIANT Vacuous\n")
+    (spec / "manifest.toml").write_text(
+        FLIP_MODEL + FLIP_MODEL.replace("Flip", "Turn").replace("Turn.cfg", "Flip.cfg")
+    )
+    words = ["check", "--spec", str(spec), "--mutants", "--reports", str(tmp_path)]
+    assert main(words) == ExitCode.SHORT
+    out = capsys.readouterr().out
+    assert "1 of 2 properties are killed by a mutant" in out
+    sections = {part.split(":")[0]: part for part in out.split("\n\n")}
+    assert "none" in sections["Flip"] and "garbage Turn" not in sections["Flip"]
+    assert "garbage Turn" in sections["Turn"]
+    report = json.loads((tmp_path / "spec-mutants.json").read_text())
+    killed = {name for one in report["trials"] for name in one["outcome"].items()}
+    assert ("Turn.Vacuous", "killed") in killed and ("Flip.Vacuous", "killed") not in killed
+
+
 def test_a_control_that_fails_ends_the_campaign(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -49,7 +49,7 @@ class Trial:
 
     mutant: Mutant
     model: str
-    outcome: dict[str, str] = field(default_factory=dict)
+    outcome: dict[Key, str] = field(default_factory=dict)
     note: str = ""
 
 
@@ -235,14 +235,13 @@ class _Campaign:
             verdict = self._tlc(modules, list(left), mutant).verdict
             killed = self._violated(verdict, modules, list(left), mutant)
             if not killed:
-                last = self._last_word(verdict)
-                trial.outcome.update({name: last for name in left})
+                trial.outcome.update(dict.fromkeys(left.values(), self._last_word(verdict)))
                 trial.note = verdict.detail if verdict.outcome == "error" else ""
                 break
-            for name in killed:
-                trial.outcome[name] = KILLED
+            for key in [left.pop(name) for name in killed]:
+                trial.outcome[key] = KILLED
                 with self.matrix.guard:
-                    self.matrix.killers.setdefault(left.pop(name), mutant.name)
+                    self.matrix.killers.setdefault(key, mutant.name)
             if not every:
                 still = self.matrix.open_in(list(left.values()))
                 left = {name: key for name, key in left.items() if key in still}
@@ -321,7 +320,7 @@ def _report(matrix: Matrix, took_s: float) -> dict[str, Any]:
             {
                 "mutant": trial.mutant.name,
                 "model": trial.model,
-                "outcome": trial.outcome,
+                "outcome": {".".join(key): word for key, word in trial.outcome.items()},
                 "note": trial.note,
             }
             for trial in matrix.trials
@@ -331,13 +330,14 @@ def _report(matrix: Matrix, took_s: float) -> dict[str, Any]:
 
 def _print(matrix: Matrix, path: Path, took_s: float) -> None:
     for module in dict.fromkeys(key[0] for key in matrix.properties):
-        names = [key[1] for key in matrix.properties if key[0] == module]
+        keys = [key for key in matrix.properties if key[0] == module]
         rows = [
-            (trial.mutant.name, *(_MARKS.get(trial.outcome.get(name, ""), "") for name in names))
+            (trial.mutant.name, *(_MARKS.get(trial.outcome.get(key, ""), "") for key in keys))
             for trial in matrix.trials
-            if any(trial.outcome.get(name) == KILLED for name in names)
+            if any(trial.outcome.get(key) == KILLED for key in keys)
         ]
         print(f"{module}: mutants that kill, x = kills, . = survives, ? = undecided")
+        names = [name for _, name in keys]
         print(table(("mutant", *names), rows) if rows else "  none")
         print()
     rows_all = [

@@ -8,6 +8,8 @@
     class = "quick"                # quick, full, nightly
     liveness = true                # a temporal property is checked; default false
     deadlock = false               # a deadlock is no error; default true
+    coverage = false               # TLC need not count how often each action is taken, which may
+                                   # double its time; default true, and for quick models only
     distinct = 162                 # measured: distinct states, depth of the graph,
     depth = 19                     # states of the counter-example
     trace_length = 7
@@ -46,6 +48,7 @@ _KINDS: dict[str, type] = {
     "about": str,
     "liveness": bool,
     "deadlock": bool,
+    "coverage": bool,
     "distinct": int,
     "depth": int,
     "trace_length": int,
@@ -62,6 +65,7 @@ class Model:
     time_class: str
     liveness: bool = False
     deadlock: bool = True
+    coverage: bool = True
     distinct: int | None = None
     depth: int | None = None
     trace_length: int | None = None

