@@ -11,10 +11,14 @@ Rules of this file
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Protocol
+from urllib.parse import SplitResult, urlsplit
+
+from lychgate._errors import ConfigError
 
 Row = tuple[Any, ...]
 Values = Mapping[str, object]
@@ -105,4 +109,33 @@ class Driver(Protocol):
 
     @property
     def shown(self) -> str:
-        """Where the database is, without secrets."""
+        """Where the database is, without user and secrets."""
+
+
+def url_parts(url: str) -> SplitResult:
+    """The parts of a URL. Raises ConfigError, and shows none of it, for it may be the password."""
+    try:
+        return urlsplit(url)
+    except ValueError:
+        raise ConfigError(UNREADABLE_URL) from None
+
+
+def without_secrets(parts: SplitResult) -> str:
+    """The URL of a server as it may be shown: where it is, and not who asks."""
+    host = parts.netloc.rpartition("@")[2]
+    kept = "&".join(it for it in parts.query.split("&") if it.partition("=")[0] in _PLACES)
+    return f"{parts.scheme}://{host}{parts.path}{'?' if kept else ''}{kept}"
+
+
+def apply_command(driver: Driver) -> str:
+    """What makes the tables, to be pasted into a shell."""
+    return f"lychgate sql apply {shlex.quote(driver.shown)}"
+
+
+UNREADABLE_URL = (
+    "this URL cannot be read: percent-encode what is special in user and password (@ is %40)"
+)
+_PLACES = frozenset(
+    {"host", "hostaddr", "port", "dbname", "service", "options", "unix_socket", "read_default_file"}
+)
+"""Parameters of a URL that say where tables are."""

@@ -20,8 +20,9 @@ Rules of this file
 from __future__ import annotations
 
 import socket
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import SplitResult, parse_qsl, unquote
 
 import pymysql
 from pymysql.constants import FIELD_TYPE
@@ -29,7 +30,16 @@ from pymysql.converters import conversions
 from pymysql.cursors import Cursor
 
 from lychgate._errors import ConfigError
-from lychgate._sql_driver import NONE, Failure, Row, Values, Words, pyformat
+from lychgate._sql_driver import (
+    NONE,
+    Failure,
+    Row,
+    Values,
+    Words,
+    pyformat,
+    url_parts,
+    without_secrets,
+)
 
 READ_TIMEOUT_S = 90
 """A silent server is taken for gone after so long; its own limits come first."""
@@ -49,6 +59,7 @@ _CLAIM = f"{_ARM % (0, 'batch')} UNION ALL {_ARM % (1, 'suspects')}".replace("{n
 _SETTINGS = (
     "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
     "SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', "
+    "completion_type = 'NO_CHAIN', sql_safe_updates = 0, sql_select_limit = 18446744073709551615, "
     "innodb_lock_wait_timeout = 30"
     "/*M!100600 , idle_transaction_timeout = 60, max_statement_time = 60 */",
 )
@@ -135,26 +146,25 @@ class Mariadb:
     )
 
     def __init__(self, url: str, connect_timeout: int) -> None:
-        self._parts = urlsplit(url)
-        self._options = _options(url)
+        parts = url_parts(url)
+        self.shown = without_secrets(parts)
+        self._options = _options(parts)
         self._connect_timeout = connect_timeout
 
-    @property
-    def shown(self) -> str:
-        host = self._parts.netloc.rpartition("@")[2]
-        return f"{self._parts.scheme}://{host}{self._parts.path}"
-
     def connect(self, create: bool = False) -> MariadbConnection:
-        inner = _Client(
-            **self._options,
-            autocommit=True,  # transactions are begun where they are meant
-            charset="utf8mb4",
-            binary_prefix=True,
-            connect_timeout=self._connect_timeout,
-            read_timeout=READ_TIMEOUT_S,
-            write_timeout=READ_TIMEOUT_S,
-            conv={**conversions, FIELD_TYPE.VAR_STRING: _text},
-        )
+        try:
+            inner = _Client(
+                **self._options,
+                autocommit=True,  # transactions are begun where they are meant
+                charset="utf8mb4",
+                binary_prefix=True,
+                connect_timeout=self._connect_timeout,
+                read_timeout=READ_TIMEOUT_S,
+                write_timeout=READ_TIMEOUT_S,
+                conv={**conversions, FIELD_TYPE.VAR_STRING: _text},
+            )
+        except (OSError, RuntimeError) as error:  # a certificate; a way to log in
+            raise ConfigError(f"PyMySQL cannot use what it was given: {error}") from error
         try:
             return MariadbConnection(inner)
         except BaseException:
@@ -180,9 +190,8 @@ class Mariadb:
         return Failure(code, text, _REMEDIES.get(number, "mend the cause and call again"))
 
 
-def _options(url: str) -> dict[str, Any]:
+def _options(parts: SplitResult) -> dict[str, Any]:
     """What PyMySQL takes, from a URL. Raises ConfigError."""
-    parts = urlsplit(url)
     database = unquote(parts.path[1:])
     words = dict(parse_qsl(parts.query, keep_blank_values=True))
     unknown = [name for name in words if name not in _WORDS]
@@ -202,12 +211,19 @@ def _options(url: str) -> dict[str, Any]:
             found[name] = unquote(cast(str, value)) if name == "user" else value
     if parts.password is not None:
         found["password"] = unquote(parts.password)
+    for name in words:
+        if name in _FILES:
+            try:
+                Path(words[name]).expanduser().open("rb").close()
+            except OSError as error:  # PyMySQL passes over a file that it cannot read
+                raise ConfigError(f"{name} names {words[name]}: {error.strerror}") from error
     if "unix_socket" in words:  # it goes nowhere; and to load certificates takes PyMySQL 20 ms
         found["ssl_disabled"] = True
     return found
 
 
-_WORDS = ("unix_socket", "read_default_file", "read_default_group", "ssl_ca", "ssl_cert", "ssl_key")
+_FILES = ("read_default_file", "ssl_ca", "ssl_cert", "ssl_key")
+_WORDS = ("unix_socket", "read_default_group", *_FILES)
 _SCHEMA = frozenset({1146, 1054})
 _AGAIN = frozenset({1213, 1020})
 _LOST = frozenset({0, 1044, 1045, 1049, 1053, 1152, 1158, 1159, 1160, 1161, 1184, 1698, 1927})
@@ -215,13 +231,14 @@ _GRANT = "grant this role SELECT, INSERT, UPDATE and DELETE on the tables named 
 _REMEDIES = {
     1021: "free space on the server's device and call again",
     1040: "raise max_connections or lower pool_size, and call again",
-    1044: _GRANT,
+    1044: f"name a database that exists, or {_GRANT}",
     1045: "mend user or password",
     1049: "name a database that exists",
     1114: "free space on the server's device and call again",
     1142: _GRANT,
     1143: _GRANT,
     1205: "another session holds the rows for long; end it and call again",
+    1226: "raise max_user_connections or lower pool_size, and call again",
     1290: "this server takes no changes: name the primary",
     1317: "the server is too slow, or was told to stop; call again",
     1665: "this server logs statements: set binlog_format to ROW or MIXED",

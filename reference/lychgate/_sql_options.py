@@ -62,7 +62,7 @@ def driver_of(url: object, resolve: Callable[[str], str]) -> Driver:
         driver: Driver = getattr(module, class_name)(url, CONNECT_TIMEOUT_S)
         return driver
     raise ConfigError(
-        f"no database is known by {scheme + '://…' if found else 'this url'!r}: use "
+        f"no database is known by {repr(scheme + '://…') if found else 'this URL'}: use "
         "sqlite:///path, postgresql://host/database or mariadb://host/database"
     )
 

@@ -22,7 +22,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from lychgate._errors import ClosedError, LychgateError, Refused
-from lychgate._sql_driver import Connection, Driver
+from lychgate._sql_driver import Connection, Driver, apply_command
 from lychgate._sql_errors import SchemaError, SqlError
 from lychgate._sql_fork import watch
 
@@ -48,7 +48,7 @@ def fault(driver: Driver, error: Exception, step: str, definite: bool) -> Except
     if failure.schema:
         return SchemaError(
             f"{failure.text} ({failure.code}) in {step}: nothing was changed; "
-            f"run lychgate sql apply {driver.shown}"
+            f"run {apply_command(driver)}"
         )
     return SqlError(step, failure.code, failure.text, failure.remedy, definite)
 

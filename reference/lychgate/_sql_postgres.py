@@ -12,17 +12,30 @@ Rules of this file
   * statement_timestamp() is the database's clock: it stands still all through a statement, so that
     an index can be used. now() would be the beginning of the transaction.
   * A session that stands idle inside a transaction is ended by the server, so that a worker which
-    is frozen there does not hold its rows for ever.
+    is frozen there does not hold its rows for ever. A server that the network has lost is noticed
+    by the system's own probes.
+  * Whatever a role or database has for defaults, a session sets what it rests on.
 """
 
 from __future__ import annotations
 
 from typing import Any
-from urllib.parse import urlsplit
 
 import psycopg
+from psycopg.conninfo import conninfo_to_dict
 
-from lychgate._sql_driver import NONE, Failure, Row, Values, Words, pyformat
+from lychgate._errors import ConfigError
+from lychgate._sql_driver import (
+    NONE,
+    UNREADABLE_URL,
+    Failure,
+    Row,
+    Values,
+    Words,
+    pyformat,
+    url_parts,
+    without_secrets,
+)
 
 _NOW = "CAST(extract(epoch FROM statement_timestamp()) AS double precision)"
 
@@ -52,6 +65,10 @@ SELECT pg_advisory_xact_lock(
 _SETTINGS = """
 SELECT set_config('enable_seqscan', 'off', false),
        set_config('enable_bitmapscan', 'off', false),
+       set_config('enable_indexscan', 'on', false),
+       set_config('jit', 'off', false),
+       set_config('default_transaction_isolation', 'read committed', false),
+       set_config('extra_float_digits', '1', false),
        set_config('idle_in_transaction_session_timeout', '60000', false),
        set_config('lock_timeout', '30000', false),
        set_config('statement_timeout', '60000', false),
@@ -102,17 +119,13 @@ class Postgres:
 
     def __init__(self, url: str, connect_timeout: int) -> None:
         self._url = url
-        self._connect_timeout = connect_timeout
-
-    @property
-    def shown(self) -> str:
-        parts = urlsplit(self._url)
-        host = parts.netloc.rpartition("@")[2]
-        return f"{parts.scheme}://{host}{parts.path}"
+        self.shown = without_secrets(url_parts(url))
+        defaults = {"connect_timeout": connect_timeout, **_PROBES}
+        given = _parameters(url)
+        self._options = {name: value for name, value in defaults.items() if name not in given}
 
     def connect(self, create: bool = False) -> PostgresConnection:
-        options: dict[str, Any] = {"connect_timeout": self._connect_timeout}
-        inner = psycopg.connect(self._url, autocommit=True, **options)
+        inner = psycopg.connect(self._url, autocommit=True, **self._options)
         try:
             inner.execute(_SETTINGS)
         except BaseException:
@@ -123,8 +136,8 @@ class Postgres:
     def failure(self, error: Exception) -> Failure | None:
         if not isinstance(error, psycopg.Error):
             return None
-        state = error.sqlstate or ""
         text = str(error).strip().partition("\n")[0] or type(error).__name__
+        state = error.sqlstate or next((it for said, it in _SAID.items() if said in text), "")
         if state in _SCHEMA:
             return Failure(state, text, "apply the migrations", schema=True)
         if state in _AGAIN:
@@ -140,6 +153,35 @@ class Postgres:
         return Failure(state, text, _REMEDIES.get(state, "mend the cause and call again"))
 
 
+def _parameters(url: str) -> dict[str, Any]:
+    """What the URL says. Raises ConfigError."""
+    try:
+        return conninfo_to_dict(url)
+    except psycopg.Error as error:
+        text = str(error).strip()  # of other errors it may show the password
+        what = f"this URL is none: {text}" if "query parameter" in text else UNREADABLE_URL
+        raise ConfigError(what) from None
+
+
+_PROBES: dict[str, Any] = {
+    "keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3,
+    "tcp_user_timeout": 60_000,
+}  # fmt: skip
+"""Seconds until a silent connection is probed, between probes, their number; and milliseconds for
+which what was sent may stay without a sign."""
+
+_SAID = {
+    "password authentication failed": "28P01",
+    "no password supplied": "28P01",
+    "no pg_hba.conf entry": "28000",
+    "too many connections": "53300",
+    "too many clients": "53300",
+    "connection slots are reserved": "53300",
+    "does not exist": "3D000",
+}
+"""psycopg has no code for what a server says to who wants to connect; other languages than English
+get the general remedy."""
+
 _SCHEMA = frozenset({"42P01", "3F000", "42703"})
 _AGAIN = frozenset({"40001", "40P01"})
 _REMEDIES = {
@@ -150,6 +192,6 @@ _REMEDIES = {
     "57014": "the server is too slow, or another session holds the rows; call again",
     "25006": "this server takes no changes: name the primary",
     "28P01": "mend user or password",
-    "28000": "mend user or password",
-    "3D000": "name a database that exists",
+    "28000": "mend user or password, or let them in by pg_hba.conf",
+    "3D000": "name a database and a role that exist",
 }

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from lychgate._errors import ConfigError
-from lychgate._sql_driver import Connection, Driver
+from lychgate._sql_driver import Connection, Driver, apply_command
 from lychgate._sql_errors import SchemaError, SqlError
 from lychgate._sql_pool import fault
 
@@ -185,7 +185,7 @@ def check(driver: Driver, version: int) -> None:
         )
     if version < VERSION:
         what = f"the schema has version {version}, not {VERSION}" if version else "no tables yet"
-        raise SchemaError(f"{what}: run lychgate sql apply {driver.shown}")
+        raise SchemaError(f"{what}: run {apply_command(driver)}")
 
 
 def apply(driver: Driver) -> tuple[int, int]:

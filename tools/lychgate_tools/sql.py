@@ -13,7 +13,7 @@ import argparse
 import os
 
 from lychgate import ConfigError, SchemaError, SqlError
-from lychgate._sql_driver import Driver
+from lychgate._sql_driver import Driver, apply_command
 from lychgate._sql_options import driver_of
 from lychgate._sql_schema import ENGINES, VERSION, apply, statements, status
 from lychgate_tools.ui import ExitCode, Subparsers, UserError, add_command, print_json
@@ -88,5 +88,5 @@ def _status(args: argparse.Namespace, driver: Driver) -> int:
         print(f"{driver.shown}: version {found}, this program knows {VERSION}: upgrade lychgate")
     else:
         what = f"version {found}, not {VERSION}" if found else "no tables"
-        print(f"{driver.shown}: {what}; run lychgate sql apply {driver.shown}")
+        print(f"{driver.shown}: {what}; run {apply_command(driver)}")
     return ExitCode.OK if found == VERSION else ExitCode.SHORT
