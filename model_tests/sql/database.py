@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 from lychgate import Sql
-from lychgate._sql_driver import Connection
+from lychgate._sql_driver import Connection, Failure
 from lychgate._sql_options import driver_of
+
+
+ENDS: dict[str, Callable[[Sql, str], object]] = {
+    "finish": lambda worker, task_id: worker.remove_task(task_id),
+    "retry": lambda worker, task_id: worker.add_task("again", 9.0, task_id),
+    "bury": lambda worker, task_id: worker.add_dead_task(task_id, "dead", None, "c", 1),
+}
+"""The three ends of a task in hand."""
 
 
 def ask(url: str, statement: str, **values: object) -> list[tuple[Any, ...]]:
@@ -85,8 +94,6 @@ def lose_next_answer(worker: Sql, after: bool) -> None:
     known = driver.failure
 
     def failure(error: Exception) -> object:
-        from lychgate._sql_driver import Failure
-
         if isinstance(error, LostAnswer):
             return Failure("test", "the connection broke", "call again", lost=True)
         return known(error)

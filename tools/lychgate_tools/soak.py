@@ -214,6 +214,7 @@ def _ask(url: str, statement: str) -> list[tuple[Any, ...]]:
 
 
 def outcome(url: str, plan: Plan, fleet: Fleet, log: str, seconds: float) -> Outcome:
+    """What the tables and the log of runs say once all workers have ended."""
     runs: defaultdict[int, list[int]] = defaultdict(list)
     early = 0
     for line in log.splitlines():
