@@ -83,11 +83,16 @@ def select(options: Options) -> list[Case]:
 
 
 _ELSEWHERE = "not claimed: uses_path"
-_NO_FILES = (
-    "its store lies behind a connection: no images of its files can be made here; "
-    "--claim survives_host_crash=no leaves this out"
-)
-"""A server, say: it claims to outlive a crash, which is its server's host's (Q1)."""
+
+
+def _out_of_reach(case: Case) -> str:
+    """Why a case about files is NOT MEASURED where the store lies on a server (Q1)."""
+    crash = "survives_host_crash" in case.needs
+    what = "the host that would crash is its server's" if crash else "it has no files here"
+    return (
+        f"its store lies behind a connection, and {what}; with --claim survives_host_crash=no "
+        "only what can be tried is asked for"
+    )
 
 
 class Runner:
@@ -113,7 +118,7 @@ class Runner:
         claims = self.target.claims
         if (unmet := case.unmet(claims)) is not None:
             if unmet == _ELSEWHERE and case.level >= 2 and claims.survives_host_crash:
-                return self._result(case, Verdict.NOT_MEASURED, _NO_FILES)
+                return self._result(case, Verdict.NOT_MEASURED, _out_of_reach(case))
             return self._result(case, Verdict.NOT_CLAIMED, unmet)
         if self._no_connection and case.level >= 2 and not claims.uses_path:
             return self._result(case, Verdict.NOT_CLAIMED, self._no_connection)

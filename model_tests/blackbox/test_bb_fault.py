@@ -174,7 +174,7 @@ def test_a_failed_write_raises_and_the_store_goes_on(faulters: Faulters) -> None
 def test_a_fault_that_does_not_happen_does_not_count(faulters: Faulters) -> None:
     faulter, script = faulters(DURABLE), Script.of("open dead:a")
     faulter.study(script)
-    fault = Fault("none", ("",), 0, inject="rename:error=EIO:when=99", errors=("EIO",))
+    fault = Fault("none", ("",), 0, inject=("rename:error=EIO:when=99",), errors=("EIO",))
     assert faulter.run(script, fault) is None
     assert faulter.missed == ["none"] and faulter.happened == 0
 

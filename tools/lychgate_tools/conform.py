@@ -39,9 +39,10 @@ from lychgate_tools.conform_target import (
     known_case,
     load,
     replay_words,
+    spec_of,
+    surroundings,
     writable_path,
 )
-from lychgate_tools.sql_server import server_for
 from lychgate_tools.ui import ExitCode, Progress, Subparsers, UserError, add_command, print_json
 
 _SUMMARY = "try which promises a backend keeps, on real files and with real processes"
@@ -100,8 +101,10 @@ def add_parser(subparsers: Subparsers) -> None:
 def run(args: argparse.Namespace) -> int:
     if args.list:
         return listing.run(args)
-    with faults_in_words(args.debug), server_for(args.backend):
-        return _conform(args)
+    with faults_in_words(args.debug):
+        spec = "" if args.adapter is not None else spec_of(args)
+        with surroundings(spec):
+            return _conform(args)
 
 
 def _conform(args: argparse.Namespace) -> int:

@@ -12,7 +12,7 @@ import shlex
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from lychgate_conformance import AdapterFault, Target, UsageError, all_cases, load_target
@@ -22,6 +22,7 @@ from lychgate_conformance._session import START_LIMIT_S, Command
 from lychgate_conformance._stage import CALL_LIMIT_S
 from lychgate_conformance._target import load_command
 from lychgate_conformance.mutants import all_mutants, find_mutant
+from lychgate_tools.sql_server import server_for
 from lychgate_tools.ui import ExitCode, UserError, nearest, unknown
 
 CODES = """exit codes:
@@ -91,6 +92,14 @@ def load(args: argparse.Namespace, claims: dict[str, object]) -> Target:
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())  # where `package.module` of the user is
     return load_target(spec, claims, base=base)
+
+
+def surroundings(spec: str) -> AbstractContextManager[object]:
+    """What a backend in Python needs around it: a server, where its store lies on one that we can
+    start; `postgres` and `mariadb` are such, and mutants are."""
+    ours = spec.startswith("lychgate_conformance.mutants.")
+    mutant = next((it for it in all_mutants() if it.spec == spec), None) if ours else None
+    return server_for(spec) if mutant is None else mutant.surroundings()
 
 
 def spec_of(args: argparse.Namespace) -> str:

@@ -21,7 +21,7 @@ from lychgate_conformance._verify import read_report, same_suite
 from lychgate_conformance.blackbox._explain import WATCHERS
 from lychgate_conformance.blackbox._explore import Failure
 from lychgate_tools import lab_replay, replay_image
-from lychgate_tools.conform_target import faults_in_words, known_case
+from lychgate_tools.conform_target import faults_in_words, known_case, surroundings
 from lychgate_tools.ui import ExitCode, Progress, Subparsers, UserError, add_command, print_json
 
 _SUMMARY = "run again what failed: the cases of a report, or a plan of the crash lab"
@@ -90,10 +90,11 @@ def run(args: argparse.Namespace) -> int:
             return ExitCode.OK
         if not ids:
             raise UserError("no case of the report failed; name one with --case", ExitCode.USAGE)
-        if args.page is None:
-            again = _again(said, ids, whole=args.whole)
-        else:
-            again = _shown(said, ids, args.whole, Path(args.page))
+        with surroundings(said["backend"]["name"]):
+            if args.page is None:
+                again = _again(said, ids, whole=args.whole)
+            else:
+                again = _shown(said, ids, args.whole, Path(args.page))
     after = {it.case.id: it.verdict.value for it in again.results}
     other = {it: (ended[it], after.get(it)) for it in ids if after.get(it) != ended[it]}
     if args.json:

@@ -280,9 +280,9 @@ SERVERS: dict[str, type[SqlServer]] = {it.engine: it for it in (PostgresServer, 
 
 
 @contextmanager
-def server_for(backend: list[str]) -> Iterator[None]:
+def server_for(backend: str) -> Iterator[None]:
     """For `conform postgres` and its like: a server of our own; LYCHGATE_SQL_URL names another."""
-    server = SERVERS.get(backend[0]) if len(backend) == 1 else None
+    server = SERVERS.get(backend)
     if server is None or SERVER in os.environ:
         yield
         return

@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 
 from lychgate_conformance._claims import Claims
-from lychgate_conformance._verdict import CaseEnd, NoConnection, NotMeasured
+from lychgate_conformance._verdict import CaseEnd, NoConnection, NotClaimed, NotMeasured
 from lychgate_conformance.blackbox._strace import Call, Event, TraceError, descriptor_of, path_of
 from lychgate_conformance.blackbox._syscalls import ON_CONNECTIONS
 from lychgate_conformance.blackbox._tracer import NAME_SERVICE, is_connection
@@ -86,21 +86,28 @@ def connections(pids: Iterable[int]) -> set[str]:
     """The names of the sockets of these processes that are connections now."""
     found = set()
     for pid in pids:
-        try:
-            fds = [int(it) for it in os.listdir(f"/proc/{pid}/fd")]
-            links = {fd: os.readlink(f"/proc/{pid}/fd/{fd}") for fd in fds}
-        except OSError:  # it has ended, or this descriptor was closed meanwhile
-            continue
-        found |= {
-            link
-            for fd, link in links.items()
-            if link.startswith("socket:") and is_connection(pid, fd)
-        }
+        for fd in _listed(f"/proc/{pid}/fd"):
+            try:
+                link = os.readlink(f"/proc/{pid}/fd/{fd}")
+            except OSError:  # it was closed meanwhile
+                continue
+            if link.startswith("socket:") and is_connection(pid, int(fd)):
+                found.add(link)
     return found
 
 
-def unseen(claims: Claims, what: str) -> CaseEnd:
-    """How a case ends that has seen no call about the store."""
+def _listed(directory: str) -> list[str]:
+    try:
+        return os.listdir(directory)
+    except OSError:  # the process has ended
+        return []
+
+
+def unseen(claims: Claims, what: str, lazy: bool = False) -> CaseEnd:
+    """How a case ends that has seen no call about the store. `lazy`: what it looked at need not
+    make one, since a client may connect when it is first asked for something."""
     if claims.uses_path:
         return NotMeasured(f"no call of {what} is about a file of the store")
+    if lazy:
+        return NotClaimed(f"{what} makes no call on a connection")
     return NoConnection("uses_path; and no call on a connection to a server was seen")

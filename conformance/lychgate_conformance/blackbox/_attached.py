@@ -11,6 +11,7 @@ from pathlib import Path
 
 from lychgate_conformance._verdict import NotMeasured
 from lychgate_conformance.blackbox import _strace
+from lychgate_conformance.blackbox._about import connections
 
 
 class Attached:
@@ -21,6 +22,8 @@ class Attached:
         words = _strace.options(output, calls, quick=False, inject=inject)
         words.remove("-q")  # it says when it is attached
         found = family(pid)
+        self.connections = connections(found)
+        """The connections that these processes have from before."""
         words += [f"--attach={it}" for it in found]
         self._process = subprocess.Popen(
             words, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True

@@ -1,4 +1,4 @@
-"""Which errors each call can have on a local file system: the table of level 4.
+"""Which errors each call can have, on a local file system and on a connection: level 4's table.
 
 Rules of this file
   * An error stands here when a program must expect it without being wrong itself: the device, the
@@ -8,12 +8,15 @@ Rules of this file
     an error of its own (ext4 `errors=remount-ro`, an aborted journal).
   * The order is the priority: where not all are tried, the first ones are.
   * EINTR and EAGAIN happen once and not for ever: programs rightly try again.
+  * On a connection every other error of a send or a receive is its end. strace only says so; the
+    suite then ends the connection in earnest (`_lost`), before the program can make another call.
 
 Left out, with the reason:
   * `close`: Linux frees the descriptor even when close fails, and strace, which fails a call by not
     making it, would leave it open. Local file systems report nothing there.
   * EAGAIN of `read` and `write`: regular files have none.
   * Short writes: an injected count would write nothing. They are had in earnest, see `_faults`.
+  * EINTR of `connect`: the kernel goes on connecting, and an injected one would not.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lychgate_conformance.blackbox._strace import Call
+from lychgate_conformance.blackbox._syscalls import RECEIVES, SENDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +35,10 @@ class Errno:
     reason: str
     passing: bool = False
     """Whether it can only be one of a moment."""
+    gives: str = ""
+    """What the call gives in place of an error: a number, or `all` of what was to be sent."""
+    ends: bool = False
+    """Whether it is the end of its connection."""
 
 
 _EIO = Errno("EIO", "the device failed")
@@ -59,6 +67,21 @@ _MAKE = (_ENOSPC, _EMFILE, _EACCES, _EROFS, _EDQUOT, _EIO, _ENFILE, _EINTR)
 _SYNC = (_EIO, _ENOSPC, _EDQUOT, _EROFS)
 _OWNER = (_EPERM, _EIO, _EROFS)
 
+_REFUSED = Errno("ECONNREFUSED", "no server listens")
+_NO_SOCKET = Errno("ENOENT", "the server's socket is gone")
+_BUSY = Errno("EAGAIN", "too many wait for the server", passing=True)
+_UNREACHABLE = Errno("ENETUNREACH", "there is no way to the server")
+_SLOW = Errno("ETIMEDOUT", "the server's host does not answer")
+_ENOBUFS = Errno("ENOBUFS", "the kernel has no memory")
+_ENOTCONN = Errno("ENOTCONN", "the server has gone already")
+_SEVERED = (
+    Errno("ECONNRESET", "the server has broken the connection off", ends=True),
+    Errno("ETIMEDOUT", "nothing comes from the server any more", ends=True),
+)
+_LOST = Errno("lost", "it was sent, and never arrives", gives="all", ends=True)
+_EPIPE = Errno("EPIPE", "the server has closed the connection", ends=True)
+_END = Errno("end", "the server has closed the connection", gives="0", ends=True)
+
 _BY_CALL: dict[str, tuple[Errno, ...]] = {
     **dict.fromkeys(("write", "writev", "pwrite64", "pwritev", "pwritev2"), _WRITE),
     "sendfile": (_ENOSPC, _EIO, _EDQUOT, _ENOMEM),
@@ -84,7 +107,14 @@ OPENS = ("open", "openat", "openat2", "creat")
 _RECORD_LOCKS = ("F_SETLK", "F_SETLKW", "F_OFD_SETLK", "F_OFD_SETLKW")
 
 FAILING = (*_BY_CALL, *OPENS, "flock", "fcntl")
-"""Every call that has a row."""
+"""Every call on files that has a row."""
+
+_ON_CONNECTION: dict[str, tuple[Errno, ...]] = {
+    "socket": (_EMFILE, _ENFILE, _ENOBUFS),
+    **dict.fromkeys(SENDS, (_LOST, _EPIPE, *_SEVERED, _EINTR)),
+    **dict.fromkeys(RECEIVES, (_SEVERED[0], _END, _SEVERED[1], _EINTR)),
+    "shutdown": (_ENOTCONN,),
+}
 
 STAYING = frozenset(
     (
@@ -97,9 +127,14 @@ STAYING = frozenset(
 others (`write`, `read`, `open`, …) are also how an adapter answers, listens and loads its code."""
 
 
-def errnos_of(call: Call) -> tuple[Errno, ...]:
-    """The errors of a call, by its arguments where they matter."""
+def errnos_of(call: Call, connected: bool = False) -> tuple[Errno, ...]:
+    """The errors of a call, by its arguments where they matter. `connected`: on a connection."""
     text = " ".join(call.args)
+    if connected and call.name == "connect":
+        other = (_NO_SOCKET, _BUSY) if "AF_UNIX" in text else (_SLOW, _UNREACHABLE)
+        return (_REFUSED, *other)
+    if connected:
+        return _ON_CONNECTION.get(call.name, ())
     if call.name in OPENS:
         return _MAKE if call.name == "creat" or "O_CREAT" in text else _OPEN
     if call.name == "flock":

@@ -50,8 +50,9 @@ def explain(failure: Failure) -> str:
     lines += [f"  {text}" for text in history(failure)]
     if failure.start is not None:
         lines += ["found by the recovery:", *_indent(image_lines(failure.start))]
-    lines += [f"image {failure.met.image.digest()[:16]}:"]
-    lines += _indent(image_lines(failure.met.image))
+    if failure.story.claims.uses_path:
+        lines += [f"image {failure.met.image.digest()[:16]}:"]
+        lines += _indent(image_lines(failure.met.image))
     if gone := lost(failure):
         lines += ["lost with the crash:", *_indent(gone)]
     if failure.host_crash:

@@ -4,7 +4,8 @@ What is asked for, first to last:
   * the adapter lives;
   * an error of the system is not told as a task that cannot be stored, or an option that cannot be
     meant: who believes that gives the task up;
-  * when the fault is over the store can be opened, and no lock is left taken;
+  * when the fault is over the store can be opened, and no lock is left taken; whose store is on a
+    server connects again, if need be for the price of one more error for each lost connection;
   * all answers together can be explained, where an error that says so means that nothing happened;
   * so can what the next one finds; it works for them, where this adapter has refused to go on;
   * so can what the host leaves when it crashes at any moment since the fault. A sync that failed
@@ -14,6 +15,7 @@ What is asked for, first to last:
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from lychgate_conformance._oracle import TooMany
 from lychgate_conformance._verdict import Inconclusive
@@ -24,6 +26,7 @@ from lychgate_conformance.blackbox._faulted import Faulted, Ground
 from lychgate_conformance.blackbox._images import Met
 from lychgate_conformance.blackbox._record import Recording
 from lychgate_conformance.blackbox._script import Tale, Told
+from lychgate_conformance.lab._image import image_of
 from lychgate_conformance.lab._micro import Recorder
 
 _NOT_THE_TASK = frozenset(("refused", "bad_option", "unsupported", "Refused", "ConfigError"))
@@ -48,8 +51,9 @@ class Broken:
         for place, it in enumerate(told):
             here = "   <- the fault" if place == self.faulted.struck else ""
             lines.append(f"  {it.word}   {answer(it)}{here}")
-        image = self.faulted.image
-        lines += [f"image {image.digest()[:16]}:", *(f"  {it}" for it in image_lines(image))]
+        left = self.faulted.left
+        if not isinstance(left, Path):
+            lines += [f"image {left.digest()[:16]}:", *(f"  {it}" for it in image_lines(left))]
         return "\n".join(lines)
 
 
@@ -101,6 +105,9 @@ def _live_problem(found: Faulted, story: Tale) -> str:
             return f"a lock was left taken: {it.word} {answer(it)}"
         if place >= found.over and it.word.kind == "open":
             return f"when it was over the store could not be opened: {answer(it)}"
+    last = [it for it in found.told[found.over :] if it.word.worker == 1][-1:]
+    if isinstance(found.left, Path) and any(it.error is not None for it in last):
+        return f"with its connection lost it does not work again: {last[0].word} {answer(last[0])}"
     violation = story.contradiction()
     if violation is None:
         return ""
@@ -121,17 +128,17 @@ def _liar(story: Tale) -> Told | None:
 
 
 def _left(explorer: Explorer, found: Faulted, story: Tale) -> Failure | None:
-    """What is wrong with the files that are left, without a crash of the host."""
+    """What is wrong with what is left, without a crash of the host."""
     checker = explorer.checker(found.script.frequency, 0)
-    outcome = checker.outcome(found.image)
+    outcome = checker.outcome(found.left)
     acked = len(found.told)
     text = outcome.error
     if not text and story.allows(outcome.view, acked, host_crash=False):
         if any(it.error is not None for it in found.told[found.over :]):
-            text = checker.further(found.image, outcome.view)
+            text = checker.further(found.left, outcome.view)
         if not text:
             return None
-    met = Met(found.image, 0)
+    met = Met(image_of({}) if isinstance(found.left, Path) else found.left, 0)
     told = replace(outcome, error=text)
     return Failure(found.script, Recording(Recorder()), story, met, acked, told, False)
 

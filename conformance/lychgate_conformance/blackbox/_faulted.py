@@ -3,11 +3,9 @@
 Rules of this file
   * One adapter serves many runs, each in a directory of its own: strace is attached for a run and
     let go after it. A kill of an idle adapter leaves its files as they are, so their snapshot is
-    what it would leave.
-  * A fault counts only when the trace shows it on a file of the store. Otherwise the run is worth
-    nothing, whatever came of it.
-  * Any word may raise. When the fault is over, the store is opened again if it is not open, and
-    some more words are tried.
+    what it would leave; a store on a server is looked at there.
+  * A fault counts only when the trace shows it on a file of the store, or on a connection to it.
+    Otherwise the run is worth nothing, whatever came of it.
 """
 
 from __future__ import annotations
@@ -17,21 +15,23 @@ import resource
 import shutil
 import signal
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from lychgate_conformance._findings import Finding
 from lychgate_conformance._host import Hosts, KillableHost
-from lychgate_conformance._verdict import BackendDied, Failed, Inconclusive, NotMeasured
+from lychgate_conformance._verdict import Failed, Inconclusive, NotMeasured
+from lychgate_conformance.blackbox._about import About, below, on_connections, unseen
 from lychgate_conformance.blackbox._attached import Attached, family
 from lychgate_conformance.blackbox._calls import RECORDED
-from lychgate_conformance.blackbox._checker import STORE, write_image
+from lychgate_conformance.blackbox._checker import STORE, Left, write_image
 from lychgate_conformance.blackbox._effects import NotUnderstood
 from lychgate_conformance.blackbox._errnos import FAILING
 from lychgate_conformance.blackbox._explore import Explorer, Recorded
 from lychgate_conformance.blackbox._faults import Fault, Site, settled, sites, struck
+from lychgate_conformance.blackbox._life import Life
+from lychgate_conformance.blackbox._lost import end_connection
 from lychgate_conformance.blackbox._record import (
     Recording,
     Unexplained,
@@ -48,8 +48,10 @@ from lychgate_conformance.blackbox._script import (
     place_acks,
 )
 from lychgate_conformance.blackbox._strace import Call, Event, TraceError
+from lychgate_conformance.blackbox._syscalls import ON_CONNECTIONS
 from lychgate_conformance.blackbox._traced import new_host
 from lychgate_conformance.lab._image import Image, image_of
+from lychgate_conformance.lab._micro import Recorder
 
 OTHER = parse_words("2/open 2/dead:other 2/list 2/close")
 """What another process then does, while the first one idles."""
@@ -65,10 +67,12 @@ _UNCLEAR = (NotUnderstood, TraceError, Unexplained)
 
 @dataclass(frozen=True, slots=True)
 class Ground:
-    """What a script finds: files, and what they mean to its tale; None: nothing."""
+    """What a script finds, and what that means to its tale; None: nothing."""
 
     image: Image = field(default_factory=lambda: image_of({}))
     states: frozenset[Any] | None = None
+    before: Script | None = None
+    """What another process does first, where the store has no files that could be put there."""
 
 
 @dataclass(slots=True)
@@ -79,8 +83,8 @@ class Faulted:
     script: Script
     told: list[Told]
     """All words with their answers, those after the fault included."""
-    image: Image
-    """The files at the end."""
+    left: Left
+    """The files at the end, or the world whose store lies on a server."""
     recorded: Recorded | None
     """The recorded part; None where it is not wanted, or cannot be followed."""
     struck: int
@@ -89,65 +93,6 @@ class Faulted:
     """The word before which the fault was over."""
     end: str = ""
     """How the adapter ended, when it died."""
-
-
-class _Life:
-    """One store of one adapter: what was asked of it, and what it said."""
-
-    def __init__(self, explorer: Explorer, host: KillableHost, world: Path, script: Script) -> None:
-        self.host = host
-        self.world = world
-        self.script = script
-        self.told: list[Told] = []
-        self.opened = False
-        self.over = 0
-        self.end: BackendDied | Finding | None = None
-        """How the adapter ended, when it is dead."""
-        self._explorer = explorer
-
-    @property
-    def dead(self) -> bool:
-        return bool(self.told) and self.told[-1].reply is None
-
-    def do(self, word: Word, meanwhile: Callable[[], None] | None = None) -> None:
-        """Ask for a word; what needs an open store is left out when none is open."""
-        if not self.dead and (self.opened or word.kind == "open"):
-            self.ask(self.host, word, meanwhile)
-            if word.kind in ("open", "close"):
-                self.opened = word.kind == "open" and self.told[-1].error is None
-
-    def ask(
-        self, host: KillableHost, word: Word, meanwhile: Callable[[], None] | None = None
-    ) -> None:
-        """Ask any adapter for a word on this store; `meanwhile` is done before the answer."""
-        place, store = len(self.told), self.world / STORE
-        call, request = self.script.request(word, place, store, self.told)
-        limit_s = self._explorer.left()
-        try:
-            host.send(request)
-            if meanwhile is not None:
-                meanwhile()
-            reply = host.take(limit_s)
-        except (BackendDied, Finding) as error:  # it answered well where nothing had failed
-            reply, self.end = None, error
-        except Inconclusive as error:
-            raise Inconclusive(f"{word}: {error}") from error
-        self.told.append(Told(word, call, reply))
-
-    def struck_at(self, place: int | None, fault: Fault) -> None:
-        """Note which opens a fault has struck: what they could not read they leave to the next."""
-        for number, told in enumerate(self.told):
-            if told.word.kind == "open" and place is not None:
-                if number == place or (fault.stays and place < number < self.over):
-                    self.told[number] = replace(told, alone=False)
-
-    def go_on(self) -> None:
-        """The fault is over."""
-        self.over = len(self.told)
-        if not self.opened:
-            self.do(Word(1, "open"))
-        for word in self.script.after_faults():
-            self.do(word)
 
 
 class Faulter:
@@ -171,6 +116,7 @@ class Faulter:
         self._pool = pool
         self._records = records
         self._goes_on = other
+        self._remote = not explorer.target.claims.uses_path
         self.happened = 0
         self.missed: list[str] = []
         self.unclear = 0
@@ -192,7 +138,7 @@ class Faulter:
 
     def study(self, script: Script) -> tuple[list[Site], Recording]:
         """A run without a fault: its sites, and the recording that they come from."""
-        life, attached = self._begin(script, "")
+        life, attached = self._begin(script, ())
         try:
             for word in script.words:
                 life.do(word)
@@ -203,15 +149,17 @@ class Faulter:
         told = [checked(it.word, it.call, it.reply) for it in life.told]
         events = settled(read_trace(attached.output), life.host.output)
         verbs = [it.kind for it in script.words]
-        found = sites(events, str(life.world), life.host.output, verbs)
-        try:
-            recording = self._record(events, life, told).recording
-        except _UNCLEAR as error:
-            raise NotMeasured(f"the recording cannot be followed: {error}") from error
+        found = sites(events, self._about(events, life, attached), life.host.output, verbs)
+        recording = Recording(Recorder())
+        if not self._remote:
+            try:
+                recording = self._record(events, life, told).recording
+            except _UNCLEAR as error:
+                raise NotMeasured(f"the recording cannot be followed: {error}") from error
         self._close(life)
         _remove(life.world, attached)
         if not found:
-            raise NotMeasured("no call of the adapter is about a file below the store's directory")
+            raise unseen(self.explorer.target.claims, "the adapter")
         return found, recording
 
     def run(self, script: Script, fault: Fault) -> Faulted | None:
@@ -235,7 +183,8 @@ class Faulter:
                 life.go_on()
             attached.let_go()
             events = settled(read_trace(attached.output), life.host.output)
-            place = struck(events, fault, str(life.world), life.host.output)
+            about = self._about(events, life, attached)
+            place = struck(events, fault, about, life.host.output)
             life.struck_at(place, fault)
             recorded = self._recorded(events, life)
             if fault.outlives_trace:
@@ -248,34 +197,47 @@ class Faulter:
         else:
             if not life.dead and self._goes_on:
                 self._watch(life, fault)
-            try:
-                image = snapshot(life.world)
-            except (Unexplained, OSError) as error:
-                raise NotMeasured(f"the files cannot be read: {error}") from error
             found = Faulted(
-                fault, script, list(life.told), image, recorded, place, life.over,
+                fault, script, list(life.told), self._left(life), recorded, place, life.over,
                 str(life.end or ""),
             )  # fmt: skip
             self._close(life)
         _remove(life.world, attached)
         return found
 
+    def _about(self, events: Sequence[Event], life: Life, attached: Attached) -> About:
+        """Which calls of a run are about the store."""
+        if self._remote:
+            return on_connections(events, attached.connections)
+        return below(str(life.world))
+
+    def _left(self, life: Life) -> Left:
+        if self._remote:
+            return life.world
+        try:
+            return snapshot(life.world)
+        except (Unexplained, OSError) as error:
+            raise NotMeasured(f"the files cannot be read: {error}") from error
+
     # --- parts of a run -----------------------------------------------------------------------
 
-    def _begin(self, script: Script, inject: str) -> tuple[_Life, Attached]:
+    def _begin(self, script: Script, inject: tuple[str, ...]) -> tuple[Life, Attached]:
         """A directory, an adapter that has done the script before, and strace on it."""
         if self._host is None:
             self._host = self._new_host()
-            before = _Life(self.explorer, self._host, self._world(), script)
+            before = Life(self.explorer, self._host, self._world(), script)
             for word in script.words:
                 before.do(word)
             if before.end is not None:
                 raise before.end
             if self._can_close(script):
                 before.do(Word(1, "close"))
-        life = _Life(self.explorer, self._host, self._world(), script)
+        life = Life(self.explorer, self._host, self._world(), script)
+        if self.ground.before is not None:
+            leave(self.explorer, self._new_host(), life.world, self.ground.before)
         output = life.world.with_suffix(".trace")
-        return life, Attached(life.host.pid, output, _CALLS, (inject,) if inject else ())
+        calls = ("socket", *ON_CONNECTIONS) if self._remote else _CALLS
+        return life, Attached(life.host.pid, output, calls, inject)
 
     def _new_host(self) -> KillableHost:
         """A process that ignores the signal of a file at its limit, as every Python does."""
@@ -285,11 +247,12 @@ class Faulter:
 
     def _world(self) -> Path:
         world = self.explorer.world()
-        world.rmdir()
-        write_image(self.ground.image, world)
+        if not self._remote:
+            world.rmdir()
+            write_image(self.ground.image, world)
         return world
 
-    def _suffer(self, life: _Life, fault: Fault, attached: Attached) -> None:
+    def _suffer(self, life: Life, fault: Fault, attached: Attached) -> None:
         """The script with its fault; when this returns no limit is left."""
         pids, stopped = family(life.host.pid), False
 
@@ -299,8 +262,8 @@ class Faulter:
                     _set_limit(pid, fault.limit.resource, soft)
 
         def resume() -> None:
-            """Wait for the stop behind the short write, or for an answer without one: where calls
-            are counted otherwise than expected it comes in another word."""
+            """Wait for the stop behind the call, or for an answer without one: where calls are
+            counted otherwise than expected it comes in another word."""
             nonlocal stopped
             while not (stopped or life.host.has_reply() or attached.ended):
                 stopped = _STOPPED in attached.output.read_bytes()
@@ -308,6 +271,8 @@ class Faulter:
                 time.sleep(_LOOK_S)
             limit()
             if stopped:
+                if fault.ends:
+                    end_connection(attached.output)
                 for pid in pids:
                     os.kill(pid, signal.SIGCONT)
 
@@ -325,7 +290,7 @@ class Faulter:
         if not life.dead:
             limit()
 
-    def _watch(self, life: _Life, fault: Fault) -> None:
+    def _watch(self, life: Life, fault: Fault) -> None:
         """Another process works on the same store, and that it ends is what is asked for."""
         if self._other is None:
             self._other = self._new_host()
@@ -342,7 +307,7 @@ class Faulter:
             self._other.end()
             self._other = None
 
-    def _recorded(self, events: Sequence[Event], life: _Life) -> Recorded | None:
+    def _recorded(self, events: Sequence[Event], life: Life) -> Recorded | None:
         if life.dead or not self._records:
             return None
         try:
@@ -351,7 +316,7 @@ class Faulter:
             self.unclear += 1
             return None
 
-    def _record(self, events: Sequence[Event], life: _Life, told: Sequence[Told]) -> Recorded:
+    def _record(self, events: Sequence[Event], life: Life, told: Sequence[Told]) -> Recorded:
         known = [it for it in events if not isinstance(it, Call) or it.name in RECORDED]
         image, stdout = self.ground.image, life.host.output
         recording = record(known, life.world, image, [stdout], os.getcwd())
@@ -361,7 +326,7 @@ class Faulter:
         story = life.script.story(placed, claims, self.ground.states)
         return Recorded(recording, story, known)
 
-    def _close(self, life: _Life) -> None:
+    def _close(self, life: Life) -> None:
         """Close the store; an adapter that cannot is not used again."""
         if life.opened and not life.dead and self._can_close(life.script):
             life.do(Word(1, "close"))
@@ -370,6 +335,22 @@ class Faulter:
 
     def _can_close(self, script: Script) -> bool:
         return self.explorer.checker(script.frequency, 0).offers("close")
+
+
+def leave(explorer: Explorer, host: KillableHost, world: Path, script: Script) -> list[Told]:
+    """Have a process do a script in a world and end, by itself where the script says so."""
+    told: list[Told] = []
+    try:
+        for place, word in enumerate(script.words):
+            if word.kind == "exit":
+                host.exit(explorer.left())
+                told.append(Told(word, None, {"ok": None}))
+                break
+            call, request = script.request(word, place, world / STORE, told)
+            told.append(checked(word, call, host.ask(request, explorer.left())))
+    finally:
+        host.end()
+    return told
 
 
 def _remove(world: Path, attached: Attached) -> None:

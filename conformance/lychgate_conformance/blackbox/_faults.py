@@ -1,36 +1,37 @@
 """Faults: where calls of a script can be made to fail, how, and which are tried first.
 
 Rules of this file
-  * Sites come from a run without a fault: every call on a file of the store, whether it worked or
-    not, with its number among those of its name (strace counts per name and thread).
+  * Sites come from a run without a fault: every call on a file of the store or on a connection to
+    it, whether it worked or not, with its number among those of its name (strace counts per name
+    and thread).
   * A call is failed by strace. A short write has to write in earnest, which an injected count does
     not: it is had by the limit on the size of files (RLIMIT_FSIZE, with SIGXFSZ ignored), that any
     user may lower and raise for a process of theirs: the write ends at the limit, the next one gets
     EFBIG as it would get ENOSPC from a full disk. A limit reaches regular files only, so answers
     still come; it also is how everything that writes fails from one moment on.
   * The same for descriptors: RLIMIT_NOFILE lets every open fail with EMFILE.
+  * The end of a connection: strace fails the call (or says that it was done, and does not do it)
+    and stops the process behind it; then the connection is ended in earnest, see `_lost`.
   * The order is one of a seed: first of every kind of site its first error, then the rest.
 """
 
 from __future__ import annotations
 
 import random
-import re
 import resource
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from lychgate_conformance.blackbox._about import CONNECTION, About
 from lychgate_conformance.blackbox._errnos import OPENS, STAYING, errnos_of
 from lychgate_conformance.blackbox._processes import MAKERS
 from lychgate_conformance.blackbox._record import Recording
 from lychgate_conformance.blackbox._strace import (
     Call,
     Event,
-    TraceError,
     bytes_of,
     descriptor_of,
-    path_of,
     vectors_of,
 )
 from lychgate_conformance.lab._micro import SizeSet
@@ -44,16 +45,18 @@ WRITES = ("write", "writev", "pwrite64", "pwritev", "pwritev2")
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """One call on a file of the store, in a run without a fault."""
+    """One call about the store, in a run without a fault."""
 
     call: Call
     when: int
     """Its number among its thread's calls of this name."""
     word: int
     role: str
-    """The name of its file, without numbers."""
+    """What it is about: the name of its file without numbers, or the connection."""
     verb: str
     """What the word is."""
+    connects: int = 0
+    """How many connections its thread has made so far, or tried to."""
 
     @property
     def kind(self) -> tuple[str, ...]:
@@ -79,7 +82,8 @@ class Fault:
     word: int
     rank: int = 0
     """How far down it stands among the faults of its site."""
-    inject: str = ""
+    inject: tuple[str, ...] = ()
+    """What strace injects, in its words."""
     limit: Limit | None = None
     stays: bool = False
     """Whether it stays until the script is done; else it is over with its call (its word)."""
@@ -91,6 +95,8 @@ class Fault:
     """Whether it shows by a write that wrote a part."""
     resumes: bool = False
     """Whether the limit is gone before the next call: `inject` stops the process after its call."""
+    ends: bool = False
+    """Whether it is the end of a connection, by the time that the process goes on."""
 
     @property
     def outlives_trace(self) -> bool:
@@ -101,8 +107,8 @@ class Fault:
         return self.text
 
 
-def sites(events: Sequence[Event], world: str, stdout: str, verbs: Sequence[str]) -> list[Site]:
-    """Every call about a file of the world that has a row in the table, in order."""
+def sites(events: Sequence[Event], about: About, stdout: str, verbs: Sequence[str]) -> list[Site]:
+    """Every call about the store that has a row in the table, in order."""
     counts: Counter[tuple[int, str]] = Counter()
     found = []
     word = 0
@@ -112,9 +118,10 @@ def sites(events: Sequence[Event], world: str, stdout: str, verbs: Sequence[str]
         counts[event.pid, event.name] += 1
         if answers(event, stdout):
             word += 1
-        elif (path := path_in(event, world)) is not None and errnos_of(event):
+        elif (role := about(event)) is not None and errnos_of(event, role == CONNECTION):
             when = counts[event.pid, event.name]
-            found.append(Site(event, when, word, _role(path), verbs[word]))
+            connects = counts[event.pid, "connect"]
+            found.append(Site(event, when, word, role, verbs[word], connects))
     return found
 
 
@@ -126,21 +133,7 @@ def answers(call: Call, stdout: str) -> bool:
     return data.endswith(b"\n")
 
 
-def path_in(call: Call, world: str) -> str | None:
-    """The first path of a call that lies in the world, relative to it; None when none does."""
-    for arg in (*call.args, call.answer):
-        try:
-            path = path_of(arg) if arg.startswith('"') else descriptor_of(arg).path
-        except TraceError:
-            continue
-        if path == world or path.startswith(f"{world}/"):
-            return path[len(world) + 1 :]
-    return None
-
-
-def _role(path: str) -> str:
-    """A name without what changes from run to run."""
-    return re.sub(r"[0-9a-f]*\d[0-9a-f]*", "*", path.rpartition("/")[2])
+_FAILS = {"0": "gives nothing", "all": "is lost"}
 
 
 # --- plans --------------------------------------------------------------------------------------
@@ -150,23 +143,54 @@ def failing(found: Iterable[Site], stays: bool = False) -> Iterator[Fault]:
     """Each call with each error that it can have: once, or from then on."""
     for site in found:
         name = site.call.name
-        if stays and name not in STAYING:
+        if site.role == CONNECTION:
+            yield from _losing(site, stays)
+        elif not stays or name in STAYING:
+            for rank, errno in enumerate(errnos_of(site.call)):
+                if stays and errno.passing:
+                    continue
+                when = f"{site.when}+" if stays else f"{site.when}"
+                how = f"{name} {site.when}" + (" and every later one" if stays else "")
+                yield Fault(
+                    f"{how} ({site.role or 'the directory'}) fails with {errno.name}: "
+                    f"{errno.reason}",
+                    (*site.kind, errno.name),
+                    site.word,
+                    rank,
+                    inject=(f"{name}:error={errno.name}:when={when}",),
+                    stays=stays,
+                    errors=(errno.name,),
+                    syncs=name in _SYNCS,
+                )
+
+
+def _losing(site: Site, stays: bool) -> Iterator[Fault]:
+    """A call on a connection with each error that it can have, which mostly is the connection's
+    end; with `stays` nobody can connect from then on, until the script is done."""
+    name = site.call.name
+    for rank, errno in enumerate(errnos_of(site.call, connected=True)):
+        if stays and (errno.passing or not (errno.ends or name == "connect")):
             continue
-        for rank, errno in enumerate(errnos_of(site.call)):
-            if stays and errno.passing:
-                continue
-            when = f"{site.when}+" if stays else f"{site.when}"
-            how = f"{name} {site.when}" + (" and every later one" if stays else "")
-            yield Fault(
-                f"{how} ({site.role or 'the directory'}) fails with {errno.name}: {errno.reason}",
-                (*site.kind, errno.name),
-                site.word,
-                rank,
-                inject=f"{name}:error={errno.name}:when={when}",
-                stays=stays,
-                errors=(errno.name,),
-                syncs=name in _SYNCS,
-            )
+        done = max(0, site.call.result or 0) if errno.gives == "all" else 0
+        what = f"retval={done}" if errno.gives else f"error={errno.name}"
+        lasting = stays and not errno.ends
+        how = f"{what}:when={site.when}{'+' if lasting else ''}"
+        inject = [f"{name}:{how}{':signal=STOP' if errno.ends else ''}"]
+        if stays and errno.ends:
+            inject.append(f"connect:error=ECONNREFUSED:when={site.connects + 1}+")
+        fails = _FAILS.get(errno.gives, f"fails with {errno.name}")
+        then = "; from then on no server listens" if stays else ""
+        yield Fault(
+            f"{name} {site.when} ({site.role}) {fails}: {errno.reason}{then}",
+            (*site.kind, errno.name),
+            site.word,
+            rank,
+            inject=tuple(inject),
+            stays=stays,
+            errors=("" if errno.gives else errno.name,),
+            resumes=errno.ends,
+            ends=errno.ends,
+        )
 
 
 def short_writes(
@@ -191,7 +215,7 @@ def short_writes(
                 (*site.kind, "short"),
                 site.word,
                 rank,
-                inject=f"{name}:signal=STOP:when={site.when}" if resumes else "",
+                inject=(f"{name}:signal=STOP:when={site.when}",) if resumes else (),
                 limit=Limit(resource.RLIMIT_FSIZE, end - size + cut),
                 short=True,
                 resumes=resumes,
@@ -252,15 +276,15 @@ def settled(events: list[Event], stdout: str) -> list[Event]:
     return events
 
 
-def struck(events: Sequence[Event], fault: Fault, world: str, stdout: str) -> int | None:
-    """The word in which a fault showed first on a file of the store; None when it did not."""
+def struck(events: Sequence[Event], fault: Fault, about: About, stdout: str) -> int | None:
+    """The word in which a fault showed first on the store; None when it did not."""
     word = 0
     for event in events:
         if not isinstance(event, Call):
             continue
         if answers(event, stdout):
             word += 1
-        elif path_in(event, world) is not None:
+        elif about(event) is not None:
             failed = event.error in fault.errors and event.injected == bool(fault.inject)
             short = fault.short and event.name in WRITES and _is_short(event)
             if failed or short:

@@ -156,5 +156,6 @@ def _found(stage: Stage, explorer: Explorer, failure: Failure) -> Failed:
     boot = failure.depth if failure.host_crash else 0
     frequency = failure.script.frequency
     checker = explorer.checker(frequency, boot)
-    stage.image = evidence(failure.met.image, checker, frequency, boot)
+    if stage.claims.uses_path:  # else there are no files to be kept
+        stage.image = evidence(failure.met.image, checker, frequency, boot)
     return Failed(explain(failure))

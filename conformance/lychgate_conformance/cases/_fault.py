@@ -7,9 +7,10 @@ from dataclasses import replace
 
 from lychgate_conformance._stage import Stage
 from lychgate_conformance._verdict import Failed, Inconclusive, NotClaimed, NotMeasured
+from lychgate_conformance.blackbox._about import unseen
 from lychgate_conformance.blackbox._explore import Explorer
 from lychgate_conformance.blackbox._fault_verdict import Broken, judge
-from lychgate_conformance.blackbox._faulted import Faulter, Ground
+from lychgate_conformance.blackbox._faulted import Faulter, Ground, leave
 from lychgate_conformance.blackbox._faults import Fault, Site, ordered
 from lychgate_conformance.blackbox._images import Bounds
 from lychgate_conformance.blackbox._record import Recording
@@ -51,12 +52,14 @@ def try_faults(
     explorer = explorer_for(stage, script, BOUNDS)
     faulter = None
     try:
-        ground = _ground(explorer, before) if before and before.words else Ground()
+        ground = _ground(stage, explorer, before) if before and before.words else Ground()
         pool = stage.pool if stage.target.command is None else None
         faulter = Faulter(explorer, pool, ground, records=host_crash, other=other)
         script = _offered(explorer, script)
         sites, recording = faulter.study(script)
         plan = ordered(choose(sites, recording), stage.rng.randrange(1 << 30))
+        if not plan and not stage.claims.uses_path:
+            raise unseen(stage.claims, script.words[0].kind, lazy=True)
         needed = min(len(plan), FAULTS_MAX // 2 if host_crash else FAULTS_MAX)
         tried = 0
         for tried, fault in enumerate(plan, 1):
@@ -116,10 +119,13 @@ def _tally(faulter: Faulter, tried: int, planned: int) -> str:
     return text if tried == planned else f"{text}; PARTIAL: {tried} were tried"
 
 
-def _ground(explorer: Explorer, script: Script) -> Ground:
+def _ground(stage: Stage, explorer: Explorer, script: Script) -> Ground:
     """What a process leaves that has done a script; to the oracle it is another worker."""
-    words = tuple(replace(it, worker=_EARLIER) for it in script.words)
-    recorded = explorer.run(replace(script, words=words))
+    script = replace(script, words=tuple(replace(it, worker=_EARLIER) for it in script.words))
+    if not stage.claims.uses_path:
+        told = leave(explorer, stage.pool.take(), explorer.world(), script)
+        return Ground(states=script.story(told, stage.claims).left(), before=script)
+    recorded = explorer.run(script)
     return Ground(cached_image(recorded.recording.disk), recorded.story.left())
 
 

@@ -93,7 +93,7 @@ def _plans(
         raise NotMeasured(f"the answer to {first.word} was not seen to be written")
     places = counted.stops[0].number
     if places == 1 and first.word.kind not in _MAY_DO_NOTHING:
-        raise unseen(stage.claims, str(first.word))
+        raise unseen(stage.claims, str(first.word), lazy=first.word.kind == "open")
     groups = [tuple(map(parse_words, text.split("|"))) for text in meanwhile]
     depth = len(groups[0])
     stops = list(itertools.combinations(range(1, places + 1), depth))

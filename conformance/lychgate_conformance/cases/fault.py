@@ -3,7 +3,8 @@ cut short.
 
 A script is worked through once for each fault, by an adapter one of whose calls is made to fail. It
 may raise; it may not die, lose or invent anything, say that nothing happened when something did, or
-stay broken when the fault is over. Which errors there are stands in `blackbox/_errnos`.
+stay broken when the fault is over. Which errors there are stands in `blackbox/_errnos`. Where the
+store lies behind a connection, the calls on it fail, and the connection is lost with them.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ from lychgate_conformance.blackbox._faults import Fault, Site, failing, short_wr
 from lychgate_conformance.blackbox._record import Recording
 from lychgate_conformance.cases._fault import faults
 
-FAULTS = "stores, uses_path, caller_ids, survives_restart, survives_process_kill"
-CRASH = f"{FAULTS}, survives_host_crash"
+FAULTS = "stores, caller_ids, survives_restart, survives_process_kill"
+FILES = f"{FAULTS}, uses_path"
+CRASH = f"{FILES}, survives_host_crash"
 TASKS_CRASH = f"{CRASH}, not fsync_policy=never"
 TWO = f"{FAULTS}, multi_process"
 BATCH_S = 3600.0
@@ -121,26 +123,26 @@ def staying_tasks(stage: Stage) -> None:
 
 @case(
     "L4-FULL-001", "nothing can be written, or nothing opened, and then it can again",
-    "D10, W6, F2", FAULTS, _LIMIT_S,
+    "D10, W6, F2", FILES, _LIMIT_S,
 )  # fmt: skip
 def exhausted(stage: Stage) -> None:
     text = "open dead:a task:a undead:a done:a dead:b task:b"
     faults(stage, text, lambda sites, recording: used_up(sites))
 
 
-@case("L4-SHORT-001", "a write of dead tasks is cut short", "D10, D11, D12, F2", FAULTS, _LIMIT_S)
+@case("L4-SHORT-001", "a write of dead tasks is cut short", "D10, D11, D12, F2", FILES, _LIMIT_S)
 def short_dead(stage: Stage) -> None:
     faults(stage, "open dead:a dead:b*5000 undead:a dead:c", short_writes)
 
 
-@case("L4-SHORT-002", "a write of tasks is cut short", "W1, W6, W8, F2", FAULTS, _LIMIT_S)
+@case("L4-SHORT-002", "a write of tasks is cut short", "W1, W6, W8, F2", FILES, _LIMIT_S)
 def short_tasks(stage: Stage) -> None:
     faults(stage, "open task:a task:b*5000 done:a task:c", short_writes)
 
 
 @case(
     "L4-SHORT-003", "a write is cut short, and the next one writes the rest", "D10, W1, W8, F2",
-    FAULTS, _LIMIT_S,
+    FILES, _LIMIT_S,
 )  # fmt: skip
 def short_once(stage: Stage) -> None:
     text = "open dead:a task:a dead:b*5000 undead:a task:b"

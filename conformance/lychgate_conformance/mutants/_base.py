@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, TypeVar
@@ -13,6 +14,7 @@ from lychgate_conformance._resolve import Factory
 _MODULES = (
     *("tasks", "dead", "text", "nil", "files", "damage", "processes", "owners", "durable"),
     *("faults", "paused", "delivery", "delivery_files", "delivery_crash", "delivery_faults"),
+    "behind",
 )
 
 
@@ -31,6 +33,12 @@ class Mutant:
     def spec(self) -> str:
         """The name that any process can load it by."""
         return f"{self.factory.__module__}:{self.factory.__qualname__}"
+
+    def surroundings(self) -> AbstractContextManager[object]:
+        """What it needs around it while it is tried: a server, where its store lies on one."""
+        serving: Callable[[], AbstractContextManager[object]]
+        serving = getattr(self.factory, "serving", nullcontext)
+        return serving()
 
 
 _registry: dict[str, Mutant] = {}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Collection, Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -87,7 +88,7 @@ def try_mutant(
     begun = time.monotonic()
     if (missing := unmeasurable(mutant)) != "":
         return Trial(mutant.name, {}, (), (), missing, 0.0)
-    with tempfile.TemporaryDirectory(prefix="lychgate-mutant-") as place:
+    with tempfile.TemporaryDirectory(prefix="lychgate-mutant-") as place, _surroundings(mutant):
         left = mutant.kills if case_ids is None else tuple(case_ids)
         target = _target(mutant, Path(place))
         killed: dict[str, int] = {}
@@ -104,6 +105,10 @@ def try_mutant(
             if not left:
                 break
     return Trial(mutant.name, killed, left, tuple(odd), "", time.monotonic() - begun)
+
+
+def _surroundings(mutant: AnyMutant) -> AbstractContextManager[object]:
+    return nullcontext() if isinstance(mutant, ForeignMutant) else mutant.surroundings()
 
 
 def _target(mutant: AnyMutant, place: Path) -> Target:
