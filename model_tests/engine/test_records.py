@@ -263,6 +263,8 @@ def test_a_codec_name_must_fit_into_the_files(name: object) -> None:
     """D30."""
     with pytest.raises(ConfigError):
         check_codec(BadCodec(name, b""))  # type: ignore[arg-type]  # that is the test
+    with pytest.raises(ConfigError):
+        check_codec(name)  # type: ignore[arg-type]  # no codec at all
 
 
 # --- dead tasks ---------------------------------------------------------------------------------

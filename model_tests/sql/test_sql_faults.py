@@ -380,8 +380,9 @@ def test_a_driver_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_the_pool_is_bounded(make: MakeSql) -> None:
     """Q8: who waits too long for a connection is told; errors give theirs back."""
-    worker = make(pool_size=2)
+    worker = make(pool_size=2, stale_threshold=1e300)
     pool = worker._pool
+    assert pool._wait <= threading.TIMEOUT_MAX
     pool._wait = 0.05
     taken = [pool._take("test")[0], pool._take("test")[0]]
     with pytest.raises(SqlError, match="pool_size"):

@@ -126,7 +126,8 @@ def unquote_id(field: bytes) -> str:
 
 def check_codec(codec: Codec) -> Codec:
     """The codec, or ConfigError: its name stands in the files."""
-    if not isinstance(codec.name, str) or not _CODEC_NAME.fullmatch(codec.name):
+    name = getattr(codec, "name", None)
+    if not isinstance(name, str) or not _CODEC_NAME.fullmatch(name):
         raise ConfigError("a codec's name is 1 to 64 letters, digits or any of '_.+-'")
     return codec
 

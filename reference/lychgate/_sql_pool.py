@@ -67,7 +67,7 @@ class Pool:
     def __init__(self, driver: Driver, size: int, wait: float, pid: Callable[[], int]) -> None:
         self.driver = driver
         self._size = size
-        self._wait = wait
+        self._wait = min(wait, threading.TIMEOUT_MAX)
         self._pid = pid
         self._rests = driver.name in _BY_PROCESS
         self._has_inherited = False
