@@ -80,12 +80,13 @@ class _Client(_Inner):
 
     def connect(self, sock: socket.socket | None = None) -> None:
         if sock is None and self.unix_socket:
-            sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-            sock.settimeout(self.connect_timeout)
             try:
+                sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+                sock.settimeout(self.connect_timeout)
                 sock.connect(self.unix_socket)
             except OSError as error:
-                sock.close()
+                if sock is not None:
+                    sock.close()
                 text = f"no connection through {self.unix_socket!r} ({error.strerror or error})"
                 raise pymysql.OperationalError(2002, text) from error
             self._secure = True  # as PyMySQL has it: passwords may go through

@@ -57,11 +57,14 @@ class Site:
     """What the word is."""
     connects: int = 0
     """How many connections its thread has made so far, or tried to."""
+    place: int = 0
+    """Which one of its word, on a connection: there the order alone tells what a call is for."""
 
     @property
     def kind(self) -> tuple[str, ...]:
         """Equal for calls that do the same to the same file for the same purpose."""
-        return self.verb, self.call.name, self.role
+        verb = f"{self.verb} {self.place}" if self.place else self.verb
+        return verb, self.call.name, self.role
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,18 +113,19 @@ class Fault:
 def sites(events: Sequence[Event], about: About, stdout: str, verbs: Sequence[str]) -> list[Site]:
     """Every call about the store that has a row in the table, in order."""
     counts: Counter[tuple[int, str]] = Counter()
-    found = []
-    word = 0
+    found: list[Site] = []
+    word = place = 0
     for event in events:
         if not isinstance(event, Call) or event.name in MAKERS or word == len(verbs):
             continue
         counts[event.pid, event.name] += 1
         if answers(event, stdout):
-            word += 1
+            word, place = word + 1, 0
         elif (role := about(event)) is not None and errnos_of(event, role == CONNECTION):
             when = counts[event.pid, event.name]
             connects = counts[event.pid, "connect"]
-            found.append(Site(event, when, word, role, verbs[word], connects))
+            place += role == CONNECTION
+            found.append(Site(event, when, word, role, verbs[word], connects, place))
     return found
 
 
