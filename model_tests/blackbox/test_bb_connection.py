@@ -9,12 +9,22 @@ import os
 import socket
 from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 from lychgate_conformance import Options, Verdict, load_target, run
-from lychgate_conformance.blackbox import _syscalls
-from lychgate_conformance.blackbox._about import CONNECTION, below, connections, on_connections
+from lychgate_conformance._claims import Claims
+from lychgate_conformance._verdict import NotClaimed, NotMeasured
+from lychgate_conformance.blackbox import _about, _syscalls
+from lychgate_conformance.blackbox._about import (
+    CONNECTION,
+    below,
+    blind,
+    connections,
+    on_connections,
+    unseen,
+)
 from lychgate_conformance.blackbox._errnos import errnos_of
 from lychgate_conformance.blackbox._faults import Site, failing
 from lychgate_conformance.blackbox._lost import end_connection
@@ -24,6 +34,7 @@ from lychgate_conformance.mutants._shelf import Shelf
 
 SHELF = "lychgate_conformance.mutants._shelf:Shelf"
 EXAMPLE = "lychgate_conformance.adapters.sqlite_store:Wal"
+needs_sockets = pytest.mark.skipif(blind() != "", reason=blind())
 needs_strace = pytest.mark.skipif(
     strace_path() is None, reason="needs strace: install the package of that name"
 )
@@ -82,6 +93,7 @@ def test_a_connection_is_what_was_connected() -> None:
     assert not any(below("/store")(it) for it in events)
 
 
+@needs_sockets
 def test_sockets_of_a_process_are_told_apart(
     served: tuple[socket.socket, socket.socket], tmp_path: Path
 ) -> None:
@@ -138,6 +150,7 @@ def test_a_call_on_a_connection_fails_as_its_kernel_would_have_it() -> None:
     assert errnos_of(closed, connected=True) == ()
 
 
+@needs_sockets
 def test_a_lost_connection_is_lost_on_both_sides(
     served: tuple[socket.socket, socket.socket], tmp_path: Path
 ) -> None:
@@ -155,6 +168,7 @@ def test_a_lost_connection_is_lost_on_both_sides(
         client.send(b"more")
 
 
+@needs_sockets
 @needs_strace
 def test_a_store_behind_a_connection_is_held_to_all_but_images() -> None:
     """Q1, D17: nothing is planted in this one; what needs files of its own is not claimed."""
@@ -163,6 +177,15 @@ def test_a_store_behind_a_connection_is_held_to_all_but_images() -> None:
         report = run(load_target(SHELF, in_process=True), Options(case_ids=ids))
     found = {it.case.id: it.verdict for it in report.results}
     assert found == {**dict.fromkeys(ids, Verdict.PASS), "L2-CUT-001": Verdict.NOT_CLAIMED}
+
+
+def test_where_no_socket_can_be_looked_at_nothing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Q1: NOT MEASURED, for nobody knows whether there is a connection."""
+    monkeypatch.setattr(_about, "taken", Mock(side_effect=PermissionError))
+    assert "pidfd_getfd" in str(unseen(Claims(), "dead:a"))
+    assert isinstance(unseen(Claims(), "dead:a"), NotMeasured)
+    monkeypatch.undo()
+    assert isinstance(unseen(Claims(), "open", lazy=True), NotClaimed)
 
 
 def test_who_has_neither_files_nor_a_connection_is_asked_for_no_more() -> None:

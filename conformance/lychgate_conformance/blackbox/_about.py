@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import os
 import re
+import socket
 from collections.abc import Callable, Iterable, Sequence
 
 from lychgate_conformance._claims import Claims
 from lychgate_conformance._verdict import CaseEnd, NoConnection, NotClaimed, NotMeasured
 from lychgate_conformance.blackbox._strace import Call, Event, TraceError, descriptor_of, path_of
 from lychgate_conformance.blackbox._syscalls import ON_CONNECTIONS
-from lychgate_conformance.blackbox._tracer import NAME_SERVICE, is_connection
+from lychgate_conformance.blackbox._tracer import NAME_SERVICE, is_connection, taken
 
 About = Callable[[Call], str | None]
 """The role of what a call is about, equal from run to run; None: it is not about the store."""
@@ -103,11 +104,24 @@ def _listed(directory: str) -> list[str]:
         return []
 
 
+def blind() -> str:
+    """Why connections of other processes cannot be told here; empty where they can."""
+    one, other = socket.socketpair()
+    with one, other:
+        try:
+            taken(os.getpid(), one.fileno()).close()
+        except OSError as error:
+            return f"sockets of a process cannot be told apart (pidfd_getfd: {error}): run as root"
+    return ""
+
+
 def unseen(claims: Claims, what: str, lazy: bool = False) -> CaseEnd:
     """How a case ends that has seen no call about the store. `lazy`: what it looked at need not
     make one, since a client may connect when it is first asked for something."""
     if claims.uses_path:
         return NotMeasured(f"no call of {what} is about a file of the store")
+    if why := blind():
+        return NotMeasured(why)
     if lazy:
         return NotClaimed(f"{what} makes no call on a connection")
     return NoConnection("uses_path; and no call on a connection to a server was seen")
