@@ -24,6 +24,7 @@ OUTSIDE = {"os", "time", "random", "socket", "subprocess", "tempfile", "shutil",
 OUTSIDE_ALLOWED = {
     "_osfs.py": "the port on the real system",
     "_clock.py": "the queue's clock and chance, behind an interface of their own",
+    "_sql_sqlite_names.py": "names of files, beside what SQLite itself does with them",
     "_sql_fork.py": "hears of forks",
     "_sql_mariadb.py": "closes a socket that its driver forgets",
 }

@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Protocol
@@ -101,8 +102,12 @@ class Driver(Protocol):
     name: str
     words: Words
 
-    def connect(self, create: bool = False) -> Connection:
-        """A new session; `create`: make an empty database where there is none (SQLite)."""
+    def connect(self) -> Connection:
+        """A new session."""
+
+    def migrating(self) -> AbstractContextManager[Connection]:
+        """A session to make the tables in, closed at the end of the block, which rolls back what
+        was not committed. SQLite makes the database itself where there is none."""
 
     def failure(self, error: Exception) -> Failure | None:
         """What an error means; None for one that is not the driver's."""

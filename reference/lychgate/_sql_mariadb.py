@@ -20,6 +20,7 @@ Rules of this file
 from __future__ import annotations
 
 import socket
+from contextlib import AbstractContextManager, closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import SplitResult, parse_qsl, unquote
@@ -152,7 +153,7 @@ class Mariadb:
         self._options = _options(parts)
         self._connect_timeout = connect_timeout
 
-    def connect(self, create: bool = False) -> MariadbConnection:
+    def connect(self) -> MariadbConnection:
         try:
             inner = _Client(
                 **self._options,
@@ -171,6 +172,9 @@ class Mariadb:
         except BaseException:
             inner.close()
             raise
+
+    def migrating(self) -> AbstractContextManager[MariadbConnection]:
+        return closing(self.connect())
 
     def failure(self, error: Exception) -> Failure | None:
         if not isinstance(error, pymysql.Error):

@@ -19,6 +19,7 @@ Rules of this file
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, closing
 from typing import Any
 
 import psycopg
@@ -124,7 +125,7 @@ class Postgres:
         given = _parameters(url)
         self._options = {name: value for name, value in defaults.items() if name not in given}
 
-    def connect(self, create: bool = False) -> PostgresConnection:
+    def connect(self) -> PostgresConnection:
         inner = psycopg.connect(self._url, autocommit=True, **self._options)
         try:
             inner.execute(_SETTINGS)
@@ -132,6 +133,9 @@ class Postgres:
             inner.close()
             raise
         return PostgresConnection(inner)
+
+    def migrating(self) -> AbstractContextManager[PostgresConnection]:
+        return closing(self.connect())
 
     def failure(self, error: Exception) -> Failure | None:
         if not isinstance(error, psycopg.Error):

@@ -136,7 +136,6 @@ _EXISTS = {
     "sqlite": "SELECT 1 FROM sqlite_schema WHERE name = 'lychgate_schema'",
     "postgres": "SELECT 1 WHERE to_regclass('lychgate_schema') IS NOT NULL",
 }
-_SWITCHES_MAX = 100  # to the write-ahead log; more only where somebody never stops switching
 _NO_PLACE = "name a file or schema that exists, or can be made, and that this role may write"
 _ALONE = {
     "postgres": "SELECT pg_advisory_xact_lock(7599364)",
@@ -195,46 +194,25 @@ def apply(driver: Driver) -> tuple[int, int]:
     version comes last, and what an interrupted run has made is passed over.
     Raises SqlError, and SchemaError for newer tables.
     """
-    connection = None
     try:
-        connection = driver.connect(create=True)
-        if driver.name == "sqlite":
-            _use_wal(driver, connection)
-        connection.begin(write=True)
-        if driver.name in _ALONE and connection.rows(_ALONE[driver.name]) == [(0,)]:
-            raise SqlError(
-                "the migration", "lock", "another one goes on for long", "call again", True
-            )
-        before = version_of(driver, connection)
-        if before > VERSION:
-            check(driver, before)
-        for statement in statements(driver.name, before):
-            connection.change(statement)
-        connection.commit()
-        return before, VERSION
+        with driver.migrating() as connection:
+            connection.begin(write=True)
+            if driver.name in _ALONE and connection.rows(_ALONE[driver.name]) == [(0,)]:
+                raise SqlError(
+                    "the migration", "lock", "another one goes on for long", "call again", True
+                )
+            before = version_of(driver, connection)
+            if before > VERSION:
+                check(driver, before)
+            for statement in statements(driver.name, before):
+                connection.change(statement)
+            connection.commit()
+            return before, VERSION
     except Exception as error:
         failure = driver.failure(error)
         if failure is not None and failure.schema:
             raise SqlError("the migration", failure.code, failure.text, _NO_PLACE, True) from error
         raise fault(driver, error, "the migration", definite=True) from error
-    finally:
-        if connection is not None:
-            connection.close()  # rolls back what was not committed
-
-
-def _use_wal(driver: Driver, connection: Connection) -> None:
-    """SQLite's write-ahead log. Of two who switch at once SQLite refuses one on the spot, for each
-    would wait for the other: that one lets the other finish and tries again (Q10)."""
-    for left in reversed(range(_SWITCHES_MAX)):
-        try:
-            connection.rows("PRAGMA journal_mode = WAL")
-            return
-        except Exception as error:
-            failure = driver.failure(error)
-            if failure is None or failure.code != "SQLITE_BUSY" or left == 0:
-                raise
-        connection.begin(write=True)  # waits, inside SQLite
-        connection.rollback()
 
 
 def status(driver: Driver) -> int:

@@ -6,22 +6,24 @@ Rules of this file
   * Every writing transaction begins with BEGIN IMMEDIATE: one writer at a time, and none that read
     first and finds itself unable to write. Who has to wait does so inside SQLite, BUSY_MS at most.
   * synchronous = FULL: in WAL mode, which the migration chooses, each commit is fsynced.
-  * A database is never made by opening it: that is the migration's business (Q3). Its file is for
-    its owner alone (D27).
+  * A database is never made by opening it: that is the migration's business (Q3).
+  * A connection is given out when the names of its files are durable (`_sql_sqlite_names.py`).
 """
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
-from contextlib import suppress
-from pathlib import Path
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from urllib.parse import quote
 
 from lychgate._sql_driver import NONE, Failure, Row, Values, Words
+from lychgate._sql_sqlite_names import APPLICATION_ID, Names, Trouble, use_log
 
 BUSY_MS = 30_000
 """How long a writer waits for others, in milliseconds."""
+
+_SWITCHES_MAX = 100  # to the write-ahead log; more only where somebody never stops switching
 
 Remedies = dict[str, str]
 
@@ -46,26 +48,26 @@ class SqliteConnection:
     """One connection."""
 
     def __init__(self, inner: sqlite3.Connection) -> None:
-        self._inner = inner
+        self.inner = inner
 
     def rows(self, statement: str, values: Values = NONE) -> list[Row]:
-        return self._inner.execute(statement, dict(values)).fetchall()
+        return self.inner.execute(statement, dict(values)).fetchall()
 
     def change(self, statement: str, values: Values = NONE) -> int:
-        return self._inner.execute(statement, dict(values)).rowcount
+        return self.inner.execute(statement, dict(values)).rowcount
 
     def begin(self, write: bool) -> None:
-        self._inner.execute("BEGIN IMMEDIATE" if write else "BEGIN")
+        self.inner.execute("BEGIN IMMEDIATE" if write else "BEGIN")
 
     def commit(self) -> None:
-        self._inner.execute("COMMIT")
+        self.inner.execute("COMMIT")
 
     def rollback(self) -> None:
-        if self._inner.in_transaction:
-            self._inner.execute("ROLLBACK")
+        if self.inner.in_transaction:
+            self.inner.execute("ROLLBACK")
 
     def close(self) -> None:
-        self._inner.close()
+        self.inner.close()
 
 
 class Sqlite:
@@ -81,26 +83,64 @@ class Sqlite:
     def shown(self) -> str:
         return f"sqlite:///{self._path}"
 
-    def connect(self, create: bool = False) -> SqliteConnection:
-        if create:  # for its owner only; SQLite gives the files beside it the same mode
-            with suppress(OSError):  # SQLite says better what is in the way
-                Path(self._path).touch(0o600)
-        mode = "rwc" if create else "rw"
+    def connect(self) -> SqliteConnection:
+        names = self._names()
+        with names.alone():
+            if names.has_log():  # of others, or of one that died before its name was durable
+                with closing(self._session()) as visitor:  # takes it away, unless others have it
+                    _begin_log(visitor)
+            return self._settled(names, self._session())
+
+    @contextmanager
+    def migrating(self) -> Iterator[SqliteConnection]:
+        names = self._names()
+        with names.alone():
+            if names.exists() and self._is_hollow():
+                names.remove()  # its name may not be durable, and no further sync makes it so
+            if not names.exists():
+                names.make()
+            with closing(self._session()) as connection:
+                _use_wal(connection)
+                yield self._settled(names, connection)
+
+    def _names(self) -> Names:
+        return Names(self._path, BUSY_MS / 1000)
+
+    def _session(self) -> SqliteConnection:
         inner = sqlite3.connect(
-            f"file:{quote(self._path)}?mode={mode}",
+            f"file:{quote(self._path)}?mode=rw",
             uri=True,
             isolation_level=None,  # transactions are begun where they are meant
             check_same_thread=False,  # one thread at a time: the pool sees to it
             timeout=BUSY_MS / 1000,
         )
         try:
-            inner.execute("PRAGMA synchronous = FULL")
-        except sqlite3.Error:
+            for name in ("synchronous = FULL", "fullfsync = ON", "checkpoint_fullfsync = ON"):
+                inner.execute(f"PRAGMA {name}")  # the latter two: what macOS calls durable
+        except BaseException:
             inner.close()
             raise
         return SqliteConnection(inner)
 
+    def _is_hollow(self) -> bool:
+        """Whether this is a database of ours that nobody has made a table in."""
+        with closing(self._session()) as visitor:
+            ((application,),) = visitor.rows("PRAGMA application_id")
+            return application == APPLICATION_ID and not _begin_log(visitor)
+
+    def _settled(self, names: Names, connection: SqliteConnection) -> SqliteConnection:
+        """The connection, when its files have durable names; else it is closed."""
+        try:
+            _begin_log(connection)
+            names.sync()
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
     def failure(self, error: Exception) -> Failure | None:
+        if isinstance(error, Trouble):
+            return Failure(error.code, error.text, error.remedy, error.is_missing, lost=True)
         if not isinstance(error, (sqlite3.Error, OverflowError)):
             return None
         code = getattr(error, "sqlite_errorname", type(error).__name__)
@@ -117,6 +157,25 @@ class Sqlite:
         main = "_".join(code.split("_")[:2])
         lost = main in ("SQLITE_IOERR", "SQLITE_NOTADB", "SQLITE_CORRUPT", "SQLITE_READONLY")
         return Failure(code, text, _REMEDIES.get(main, "mend the cause and call again"), lost=lost)
+
+
+def _begin_log(connection: SqliteConnection) -> bool:
+    """A first look, which makes the write-ahead log; whether there are any tables."""
+    return bool(connection.rows("SELECT 1 FROM sqlite_schema LIMIT 1"))
+
+
+def _use_wal(connection: SqliteConnection) -> None:
+    """The write-ahead log, for a database that was not made here. SQLite refuses to switch on the
+    spot while anybody else uses the file: let them finish, and try again (Q10)."""
+    for left in reversed(range(_SWITCHES_MAX)):
+        try:
+            use_log(connection.inner)
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorname != "SQLITE_BUSY" or left == 0:
+                raise
+        connection.begin(write=True)  # waits, inside SQLite
+        connection.rollback()
 
 
 _AGAIN = frozenset({"SQLITE_PROTOCOL", "SQLITE_BUSY_RECOVERY", "SQLITE_BUSY_SNAPSHOT"})

@@ -54,8 +54,8 @@ class Walked:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
 
-    def connect(self, create: bool = False) -> Any:
-        connection = self._inner.connect(create)
+    def connect(self) -> Any:
+        connection = self._inner.connect()
         if self._inner.name in self._FAST:
             connection.rows(self._FAST[self._inner.name])
         return connection
