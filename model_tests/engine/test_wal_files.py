@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from engine.faults import Fault, Store, is_free
+from engine.wal_runs import CREATE
 
 from lychgate import Disk, StorageError, _wal_file
 from lychgate._fs import OpenMode
@@ -15,7 +16,6 @@ from lychgate._lines import seal
 from lychgate._osfs import OsFs
 
 CLAIM = ["ClaimOpen", "ClaimTry", "ClaimCheck", "ReadWal", "ReadWal"]
-CREATE = ["CreateWal", "OwnTry", "OwnCheck", "FsyncWalDir"]
 MERGE = ["ReadWal", "CopyWal", "FsyncWal", "UnlinkWal", "CloseWal"]
 
 
