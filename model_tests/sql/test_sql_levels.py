@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import socket
 from pathlib import Path
 
@@ -37,8 +38,22 @@ def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
 
 
 def test_a_worker_stands_within_its_transaction(engine: str) -> None:
-    """Q5, D13: what others do meanwhile comes before it or after it."""
+    """Q5, D13: what others do meanwhile comes before it or after it. No schema is left."""
+    before = schemas()
     assert main(["conform", engine, "--case", "L5-ADD-001", "--schedule", SCHEDULE]) == 0
+    assert schemas() == before
+
+
+def schemas() -> set[str]:
+    """Of the server that the environment names."""
+    connection = driver_of(os.environ["LYCHGATE_SQL_URL"], str).connect()
+    try:
+        return {it[0] for it in connection.rows(_SCHEMAS)}
+    finally:
+        connection.close()
+
+
+_SCHEMAS = "SELECT schema_name FROM information_schema.schemata"
 
 
 @pytest.mark.skipif(strace_path() is None, reason="needs strace: install the package of that name")

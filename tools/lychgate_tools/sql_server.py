@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import secrets
 import shutil
 import signal
 import subprocess
@@ -28,7 +29,7 @@ from types import TracebackType
 from typing import ClassVar, Self
 
 from lychgate._sql_options import driver_of
-from lychgate_conformance.adapters.sql_store import SERVER
+from lychgate_conformance.adapters.sql_store import RUN, SERVER
 from lychgate_tools.ui import ExitCode, UserError
 
 _START_S = 60.0
@@ -53,6 +54,8 @@ class SqlServer(ABC):
     packages: ClassVar[str]
     FAST: ClassVar[int]
     CRASH: ClassVar[int]
+    and_all_in_it: ClassVar[str] = ""
+    """What `DROP SCHEMA` needs besides the name."""
 
     def __init__(self) -> None:
         why = self.missing()
@@ -182,6 +185,7 @@ class PostgresServer(SqlServer):
     driver = "psycopg"
     packages = "postgresql"
     FAST, CRASH = signal.SIGINT, signal.SIGQUIT
+    and_all_in_it = " CASCADE"
     _SETTINGS: ClassVar = {
         "listen_addresses": "",
         "shared_buffers": "32MB",
@@ -281,10 +285,15 @@ SERVERS: dict[str, type[SqlServer]] = {it.engine: it for it in (PostgresServer, 
 
 @contextmanager
 def server_for(backend: str) -> Iterator[None]:
-    """For `conform postgres` and its like: a server of our own; LYCHGATE_SQL_URL names another."""
+    """For `conform postgres` and its like: a server of our own; LYCHGATE_SQL_URL names another, on
+    which nothing of the run is left."""
     server = SERVERS.get(backend)
-    if server is None or SERVER in os.environ:
+    if server is None:
         yield
+        return
+    if SERVER in os.environ:
+        with _guest(server, secrets.token_hex(4)):
+            yield
         return
     with server() as running:
         os.environ[SERVER] = running.plain_url
@@ -292,3 +301,22 @@ def server_for(backend: str) -> Iterator[None]:
             yield
         finally:
             del os.environ[SERVER]
+
+
+@contextmanager
+def _guest(server: type[SqlServer], word: str) -> Iterator[None]:
+    os.environ[RUN] = word
+    try:
+        yield
+    finally:
+        del os.environ[RUN]
+        connection = driver_of(os.environ[SERVER], str).connect()
+        try:
+            found = connection.rows(
+                "SELECT schema_name FROM information_schema.schemata WHERE schema_name LIKE :word",
+                {"word": f"suite\\_{word}\\_%"},
+            )
+            for (name,) in found:
+                connection.change(f"DROP SCHEMA {name}{server.and_all_in_it}")
+        finally:
+            connection.close()

@@ -34,6 +34,8 @@ from lychgate._sql_schema import apply
 from lychgate_conformance._verdict import UsageError
 
 SERVER = "LYCHGATE_SQL_URL"
+RUN = "LYCHGATE_SQL_RUN"
+"""A word in the names of all schemas of one run, so that they can be dropped when it has ended."""
 
 
 class SqlStore(Sql):
@@ -138,4 +140,4 @@ def _place(path: str, prefix: str, scheme: str) -> tuple[str, str]:
         raise UsageError(f"name the server: {SERVER}={scheme}://…")
     os.makedirs(path, exist_ok=True)  # empty: the suite looks for files there
     place = f"{os.path.abspath(path)}\0{prefix}".encode(errors="surrogatepass")
-    return server, f"suite_{hashlib.sha256(place).hexdigest()[:20]}"
+    return server, f"suite_{os.environ.get(RUN, '')}_{hashlib.sha256(place).hexdigest()[:20]}"
