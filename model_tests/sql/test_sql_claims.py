@@ -12,6 +12,9 @@ from sql.conftest import MakeSql
 from sql.database import ENDS, ask, do, make_stale, rows, sweep
 
 from lychgate import ClaimLost, Sql, SqlError
+from lychgate._sql_options import driver_of
+from lychgate._sql_schema import apply
+from lychgate_tools.sql_server import SqlServer
 
 def claim_from(make: MakeSql, url: str, **options: Any) -> tuple[Sql, Sql, str]:
     """A worker that was taken for dead, the one that has its task now, and the task."""
@@ -304,3 +307,87 @@ def test_threads_share_one_worker(make: MakeSql, url: str) -> None:
     assert not errors and worker.stats()["connections"] <= 3
     assert {owner for owner, _ in rows(url).values()} == {worker._worker.name}
     assert len(rows(url)) == 30 and len(worker.list_dead_tasks()) == 30
+
+
+def claim_after_add(worker: Sql, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """As soon as this worker's next task is in the table, a claim of its own finds what it gives
+    back here, and `add_task` goes on only then."""
+    found: list[str] = []
+    transact = worker._pool.transact
+
+    def then_claim(step: str, work: Any, write: bool = True) -> Any:
+        result = transact(step, work, write)
+        if step == "add_task":
+            sweep(worker)  # which gives a worker that was taken for dead a name
+            found.extend(it[0] for it in worker.pending_tasks())
+        return result
+
+    monkeypatch.setattr(worker._pool, "transact", then_claim)
+    return found
+
+
+def test_a_claim_that_is_quicker_than_the_add(
+    make: MakeSql, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Q4, Q8: a thread claims a due task before another thread's add has returned: it holds it."""
+    worker = make()
+    found = claim_after_add(worker, monkeypatch)
+    task_id = worker.add_task("due", 1.0)
+    assert found == [task_id]
+    worker.remove_task(task_id)
+    assert rows(url) == {} and worker.stats().get("claims_lost", 0) == 0
+
+
+def test_an_immediate_task_is_given_out_once(
+    make: MakeSql, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Q4, Q8: the same when its worker was taken for dead: who adds it has it, nobody else."""
+    slow, quick = make(), make()
+    make_stale(url, slow)
+    sweep(quick)
+    found = claim_after_add(slow, monkeypatch)
+    task_id = slow.add_task("at once")
+    assert found == [] and rows(url) == {task_id: (slow._worker.name, 1)}
+    slow.remove_task(task_id)
+    assert rows(url) == {} and slow.stats().get("claims_lost", 0) == 0
+
+
+def test_an_add_that_is_done_does_not_fail(
+    make: MakeSql, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Q4, F2: taken for dead and cut off just after the insert: the task is stored, and it says so;
+    an error that says "nothing was changed" would make a caller store it twice."""
+    slow, quick = make(), make()
+    make_stale(url, slow)
+    sweep(quick)
+
+    def fails(db: object, me: str) -> bool:
+        raise SqlError("heartbeat", "test", "down", "wait", True)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(slow._db, "beat", fails)
+        task_id = slow.add_task("at once")
+    assert [it[0] for it in quick.pending_tasks()] == [task_id]
+    with pytest.raises(ClaimLost):
+        slow.remove_task(task_id)
+
+
+def test_a_task_that_comes_free_meanwhile(
+    postgres: SqlServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Q6: the owner gives it back while somebody else removes it: that is told, not passed over."""
+    url = postgres.new_schema()
+    apply(driver_of(url, str))
+    with Sql(url) as owner, Sql(url) as other:
+        task_id = owner.add_task("task")
+        discard = other._db.discard
+
+        def then_stops(db: Any, key: str) -> bool:
+            is_gone = discard(db, key)
+            owner.close()
+            return is_gone
+
+        monkeypatch.setattr(other._db, "discard", then_stops)
+        with pytest.raises(ClaimLost):
+            other.remove_task(task_id)
+        assert rows(url) == {task_id: (None, 0)}

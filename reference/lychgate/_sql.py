@@ -135,7 +135,7 @@ class Sql:
             return
 
         def discard(db: Connection) -> bool:
-            return self._db.discard(db, key) or not self._db.is_owned(db, key)
+            return self._db.discard(db, key) or not self._db.exists(db, key)
 
         if not self._pool.transact("remove_task", discard):
             raise worker.lost(key)

@@ -35,7 +35,8 @@ class SplitStatements(Statements):
         }  # fmt: skip
         if db.change(self._words.spelled(_INSERT), values) == 1:
             return owner, count
-        return None if self.is_owned(db, key) else (None, 0)
+        is_anothers = db.rows(_OWNED, {"id": key})  # locked since the insert found it
+        return None if is_anothers else (None, 0)
 
     def take(self, db: Connection, me: str, key: str) -> int | None:
         values = {"id": key, "me": me}
@@ -64,6 +65,7 @@ class SplitStatements(Statements):
 
 _LISTED = "SELECT 1 FROM lychgate_workers WHERE id = :me{share}"
 _CLAIM = "UPDATE lychgate_tasks SET owner_id = :me, claim_count = claim_count + 1"
+_OWNED = "SELECT 1 FROM lychgate_tasks WHERE id = :id AND owner_id IS NOT NULL"
 _TAKE = f"{_CLAIM} WHERE id = :id AND owner_id IS NULL"
 _INSERT = """
 INSERT INTO lychgate_tasks

@@ -156,16 +156,12 @@ class Statements:
         return db.change(self._retry, values) == 1
 
     def discard(self, db: Connection, key: str) -> bool:
-        """Delete a task that nobody owns."""
+        """Delete a task that nobody owns. If it is there afterwards, another had it."""
         sql = "DELETE FROM lychgate_tasks WHERE id = :id AND owner_id IS NULL"
         return db.change(sql, {"id": key}) == 1
 
     def exists(self, db: Connection, key: str) -> bool:
         return bool(db.rows("SELECT 1 FROM lychgate_tasks WHERE id = :id", {"id": key}))
-
-    def is_owned(self, db: Connection, key: str) -> bool:
-        sql = "SELECT 1 FROM lychgate_tasks WHERE id = :id AND owner_id IS NOT NULL"
-        return bool(db.rows(sql, {"id": key}))
 
     def _delete(self, db: Connection, where: str, columns: str, values: Values) -> list[Row]:
         """Delete rows of a table; what they were."""
@@ -181,7 +177,7 @@ class Statements:
         fence = _fence(row.key, token) if token else {"id": row.key}
         where = _FENCE if token else "id = :id AND owner_id IS NULL"
         gone = self._delete(db, f"lychgate_tasks WHERE {where}", "owner_id, publish_at", fence)
-        if not gone and (token or self.is_owned(db, row.key)):
+        if not gone and (token or self.exists(db, row.key)):
             return False
         owner, publish = gone[0] if gone else (None, None)
         self.add_dead(db, row, owner, publish)

@@ -153,48 +153,60 @@ class Worker:
         held = self._held.get(key)
         return held is not None and held.token == token and not held.left
 
-    def _hold(self, key: str, token: Token) -> None:
+    def _hold(self, key: str, token: Token) -> Held:
+        held = Held(token)
         with self._guard:
-            self._held[key] = Held(token)
+            self._held[key] = held
+        return held
 
     def _drop(self, key: str) -> None:
         with self._guard:
             self._held.pop(key, None)
 
+    def _let_go(self, key: str, held: Held | None) -> None:
+        """Drop this hold; one that a claim in another thread has put in its place stays."""
+        with self._guard:
+            if held is not None and self._held.get(key) is held:
+                del self._held[key]
+
     def add(self, key: str, codec: str, data: bytes, publish_at: float | None) -> bool:
-        """Insert a task, this worker's own if it is immediate (Q4). False: another has the id."""
+        """Insert a task, this worker's own if it is immediate (Q4). False: another has the id.
+
+        As soon as it is inserted, a claim in another thread may find it.
+        """
         name = self.registered()
-        is_own = publish_at is None
-        if is_own:
-            self._hold(key, Token(name, 1))
+        held = self._hold(key, Token(name, 1)) if publish_at is None else None
         try:
             found = self._pool.transact(
                 "add_task", lambda db: self._db.add(db, name, key, data, codec, publish_at)
             )
         except BaseException as error:
-            self._drop(key)
+            if held is not None:
+                self._drop(key)
             self._note(error)
             raise
         if found != (name, 1):
-            self._drop(key)
-        if found is None:
-            return False
-        if is_own and found[0] is None:
-            self._take(key)
-        return True
+            try:
+                if held is not None and found is not None:
+                    self._take(key)
+            finally:
+                self._let_go(key, held)
+        return found is not None
 
     def _take(self, key: str) -> None:
-        """The row has no owner, though it is to run at once: claim this one, if still to be had."""
-        with self.turn:
-            self.keep_alive(self._facts.now(), at_once=True)
-            name = self.name
-            try:
+        """The row has no owner, though it is to run at once: claim this one, if still to be had.
+
+        An error here is none of the add, which is done: the task waits for a claim.
+        """
+        try:
+            with self.turn:
+                self.keep_alive(self._facts.now(), at_once=True)
+                name = self.name
                 count = self._pool.transact("take", lambda db: self._db.take(db, name, key))
-            except BaseException as error:
-                self._note(error)
-                raise
-            if count is not None:
-                self._hold(key, Token(name, count))
+                if count is not None:
+                    self._hold(key, Token(name, count))
+        except (SqlError, SchemaError) as error:
+            self._note(error)
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
