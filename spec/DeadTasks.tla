@@ -396,12 +396,14 @@ DeadTypeOK ==
 
 \* An acknowledged add survives, now and in every state that a crash may leave (D17, D32).
 AcknowledgedSurvives ==
-  \A r \in Records : known[r] = "present" => r \in Seen /\ \A s \in Durable : r \in s
+  LET acknowledged == {r \in Records : known[r] = "present"}
+  IN  acknowledged \subseteq Seen /\ \A s \in Durable : acknowledged \subseteq s
 
 \* A removed record stays removed, however often the removal had to be tried (D17, D19); and a
 \* record that was seen to be missing after its add had failed does not appear (D29).
 AbsentStaysAbsent ==
-  \A r \in Records : known[r] = "absent" => r \notin Seen /\ \A s \in Durable : r \notin s
+  LET absent == {r \in Records : known[r] = "absent"}
+  IN  absent \cap Seen = {} /\ \A s \in Durable : absent \cap s = {}
 
 \* Nothing is written to a file that no path reaches (D20: the ghost inode).
 NoGhostWrite ==

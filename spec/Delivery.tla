@@ -251,18 +251,18 @@ NewNumber(m) == [m EXCEPT !.new = 1 + Top({m.gen} \cup {p[1] : p \in Present(fs)
 Confirming(m) == [m EXCEPT !.why = "confirm", !.new = m.gen,
                            !.man = RecordOf[Content(fs, "manifest")[2]]]
 ReadSegment ==
-  LET v == Found(fs)
-      m == Load(v, me)
-      confirms == ~me.trusted /\ Inactive(fs, v.gen) # {}
-  IN  /\ pc = "ReadSegment"
-      /\ me' = IF confirms THEN Confirming(m) ELSE NewNumber(m)
-      /\ fs' = IF v.segs = 0 THEN fs ELSE FsOpen(fs, "seg", SegName(v.gen, v.segs))
-      /\ IF v.kind = "corrupt" THEN Goto("corrupt") /\ UNCHANGED History
-         ELSE IF confirms THEN Goto("man.CreateMeta") /\ UNCHANGED History
-         ELSE IF ~me.trusted THEN Goto("clean") /\ UNCHANGED History
-         ELSE IF v.cut THEN Goto("TruncateSegment") /\ UNCHANGED History
-         ELSE Goto(Retire(fs, v.gen)) /\ Settle(v.st, v.high)
-      /\ UNCHANGED <<mark, left>>
+  /\ pc = "ReadSegment"
+  /\ \E v \in {Found(fs)} :  \* bound, not defined: TLC's coverage repeats a definition at every use
+       LET m == Load(v, me)
+           confirms == ~me.trusted /\ Inactive(fs, v.gen) # {}
+       IN  /\ me' = IF confirms THEN Confirming(m) ELSE NewNumber(m)
+           /\ fs' = IF v.segs = 0 THEN fs ELSE FsOpen(fs, "seg", SegName(v.gen, v.segs))
+           /\ IF v.kind = "corrupt" THEN Goto("corrupt") /\ UNCHANGED History
+              ELSE IF confirms THEN Goto("man.CreateMeta") /\ UNCHANGED History
+              ELSE IF ~me.trusted THEN Goto("clean") /\ UNCHANGED History
+              ELSE IF v.cut THEN Goto("TruncateSegment") /\ UNCHANGED History
+              ELSE Goto(Retire(fs, v.gen)) /\ Settle(v.st, v.high)
+           /\ UNCHANGED <<mark, left>>
 
 \* A torn last record under the mark of a clean end: not our doing, and repaired all the same (L4).
 TruncateSegment ==
@@ -462,18 +462,19 @@ HostCrash ==
 \* Somebody else, while the queue is closed: garbage behind the last record, a damaged record in an
 \* earlier segment, a manifest that is gone.
 Foreign(h) ==
-  LET v == Found(fs)
-      i == fs.dir[SegName(v.gen, IF h = "tail" THEN v.segs ELSE 1)]
-      c == IF h = "tail" THEN Append(fs.ino[i].mem, Front[ItemRec(1, "p")])
-           ELSE [fs.ino[i].mem EXCEPT ![Len(fs.ino[i].mem)] = Nul]
-  IN  /\ pc = "down" /\ mark = "clean" /\ hurt = "no" /\ v.kind = "ok"
-      /\ h = "tail" => v.segs > 0
-      /\ h = "middle" => v.segs > 1
-      /\ Spend("hurts")
-      /\ fs' = IF h = "manifest" THEN FsSyncDir(FsUnlink(fs, "manifest"))
-               ELSE [fs EXCEPT !.ino[i] =
-                       [mem |-> c, want |-> <<c, << >> >>, disk |-> {<<c, << >> >>}]]
-      /\ hurt' = h /\ UNCHANGED <<pc, mark, me, may, given>>
+  /\ pc = "down" /\ mark = "clean" /\ hurt = "no"
+  /\ \E v \in {Found(fs)} :
+       LET i == fs.dir[SegName(v.gen, IF h = "tail" THEN v.segs ELSE 1)]
+           c == IF h = "tail" THEN Append(fs.ino[i].mem, Front[ItemRec(1, "p")])
+                ELSE [fs.ino[i].mem EXCEPT ![Len(fs.ino[i].mem)] = Nul]
+       IN  /\ v.kind = "ok"
+           /\ h = "tail" => v.segs > 0
+           /\ h = "middle" => v.segs > 1
+           /\ Spend("hurts")
+           /\ fs' = IF h = "manifest" THEN FsSyncDir(FsUnlink(fs, "manifest"))
+                    ELSE [fs EXCEPT !.ino[i] =
+                            [mem |-> c, want |-> <<c, << >> >>, disk |-> {<<c, << >> >>}]]
+           /\ hurt' = h /\ UNCHANGED <<pc, mark, me, may, given>>
 
 \* Nothing to do; keeps deadlock checking on.
 Done == pc \in {"idle", "down", "corrupt", "poisoned"} /\ UNCHANGED vars

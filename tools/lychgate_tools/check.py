@@ -84,7 +84,12 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     parser.add_argument("--spec", metavar="DIR", help="the directory with manifest.toml")
     parser.add_argument("--reports", metavar="DIR", help="where to write the report")
-    parser.add_argument("--jobs", type=_positive, metavar="N", help="models at once (default: 2)")
+    parser.add_argument(
+        "--jobs",
+        type=_positive,
+        metavar="N",
+        help="models at once (default: one more than processors, at most 4; large ones: 1)",
+    )
     parser.add_argument(
         "--memory", type=_memory, metavar="SIZE", help="Java heap of each model, e.g. 2g"
     )
