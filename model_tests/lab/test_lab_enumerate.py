@@ -13,7 +13,6 @@ from lychgate_conformance.lab._family import Limits
 from lychgate_conformance.lab._image import (
     DIRECTORY,
     Content,
-    Image,
     Symlink,
     cached_image,
     image_of,

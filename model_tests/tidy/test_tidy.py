@@ -152,6 +152,30 @@ def test_imports_go_one_way() -> None:
     _clean(problems())
 
 
+def test_every_import_is_used() -> None:
+    """In the packages; modules of tests may import fixtures. A name in text (`__all__`, a type in
+    quotes) counts as used, and so does `X as X`."""
+
+    def problems() -> Iterator[str]:
+        for path in _packages():
+            if path.name == "__init__.py":
+                continue
+            nodes = list(ast.walk(_tree(path)))
+            used = {it.id for it in nodes if isinstance(it, ast.Name)}
+            texts = [it.value for it in nodes if isinstance(it, ast.Constant)]
+            used |= {word for it in texts if isinstance(it, str) for word in re.findall(r"\w+", it)}
+            for node in nodes:
+                if isinstance(node, ast.Import) or (
+                    isinstance(node, ast.ImportFrom) and node.module != "__future__"
+                ):
+                    for alias in node.names:
+                        name = alias.asname or alias.name.partition(".")[0]
+                        if name not in used and alias.asname != alias.name:
+                            yield _at(path, node.lineno, f"{name} is imported and not used")
+
+    _clean(problems())
+
+
 def test_no_await_in_finally() -> None:
     """Closing a suspended program runs its finally blocks: clean-up that no crash would run."""
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import re
-from pathlib import Path
 
 from lychgate_tools.spec_dir import checkout
 from lychgate_tools.traceability import (

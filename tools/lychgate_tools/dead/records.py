@@ -21,7 +21,7 @@ from fnmatch import fnmatchcase
 from hashlib import blake2b
 from typing import NamedTuple, Protocol
 
-from lychgate import DeadTask, Refused, Undecodable
+from lychgate import DeadTask, Undecodable
 from lychgate._records import ERROR_TEXT_MAX, JSON, check_id, dead_line, whole
 from lychgate_tools.ui import ExitCode, UserError
 

@@ -36,7 +36,7 @@ from lychgate._records import record_id
 
 from lychgate_tools.trace.format import Seen
 from lychgate_tools.trace.recorder import Described
-from lychgate_tools.walk.cells import CELL, Cells
+from lychgate_tools.walk.cells import Cells
 
 Reader = Callable[[str], bytes | None]
 """The bytes of a file by the spec's name for it, None if there is no such file."""
