@@ -1,4 +1,4 @@
-"""The mark in the lock file: who left the store unfinished, and how that is healed (D19, D29, D32)."""
+"""The mark in the lock file: what an unfinished change costs the next one (D19, D29, D32)."""
 
 from __future__ import annotations
 
