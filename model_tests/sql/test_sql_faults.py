@@ -148,7 +148,7 @@ def test_a_role_without_ddl(server: SqlServer) -> None:
         assert worker.remove_dead_tasks(["t"]) == 1
     do(url, "UPDATE lychgate_schema SET version = 0")
     do(url, "DROP TABLE lychgate_dead_tasks")
-    with pytest.raises(SqlError, match="grant this role"):
+    with pytest.raises(SqlError, match="a role that may make tables"):
         apply(driver_of(app, str))
 
 
@@ -320,11 +320,12 @@ def test_things_in_place_of_a_database(tmp_path: Path) -> None:
     """F3: a directory, a text file, a missing directory, a file in place of one."""
     (tmp_path / "text").write_text("no database\n" * 100)
     for name, kind in (
-        ("", SchemaError), ("text", SqlError),
+        ("", SqlError), ("text", SqlError),
         ("gone/x.db", SchemaError), ("text/x.db", SchemaError),
     ):  # fmt: skip
-        with pytest.raises(kind):
+        with pytest.raises(kind) as failed:
             Sql(f"sqlite:///{tmp_path}/{name}")
+        assert ("lychgate sql apply" in str(failed.value)) is (kind is SchemaError)
         with pytest.raises(SqlError):
             apply(driver_of(f"sqlite:///{tmp_path}/{name}", str))
 

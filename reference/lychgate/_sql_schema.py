@@ -137,6 +137,8 @@ _EXISTS = {
     "postgres": "SELECT 1 WHERE to_regclass('lychgate_schema') IS NOT NULL",
 }
 _NO_PLACE = "name a file or schema that exists, or can be made, and that this role may write"
+_NO_RIGHTS = frozenset({"42501", "1044", "1142"})
+_NO_OWNER = "run it with a role that may make tables here"
 _ALONE = {
     "postgres": "SELECT pg_advisory_xact_lock(7599364)",
     "mariadb": "SELECT GET_LOCK(CONCAT('lychgate-', LEFT(SHA1(DATABASE()), 16)), 60)",
@@ -210,8 +212,9 @@ def apply(driver: Driver) -> tuple[int, int]:
             return before, VERSION
     except Exception as error:
         failure = driver.failure(error)
-        if failure is not None and failure.schema:
-            raise SqlError("the migration", failure.code, failure.text, _NO_PLACE, True) from error
+        if failure is not None and (failure.schema or failure.code in _NO_RIGHTS):
+            remedy = _NO_PLACE if failure.schema else _NO_OWNER
+            raise SqlError("the migration", failure.code, failure.text, remedy, True) from error
         raise fault(driver, error, "the migration", definite=True) from error
 
 

@@ -147,16 +147,15 @@ class Sqlite:
         text = str(error)
         if isinstance(error, (OverflowError, sqlite3.DataError)) or code == "SQLITE_TOOBIG":
             return Failure(code, text, "give it in smaller parts", refused=True)
-        if code == "SQLITE_CANTOPEN":
-            remedy = f"make the database with: lychgate sql apply {self.shown}"
-            return Failure(code, text, remedy, schema=True, lost=True)
+        if code == "SQLITE_CANTOPEN" and not self._names().exists():
+            return Failure(code, text, "apply the migrations", schema=True, lost=True)
         if text.startswith(("no such table", "no such column")):
             return Failure(code, text, "apply the migrations", schema=True)
         if code in _AGAIN:
             return Failure(code, text, "call again", again=True)
         main = "_".join(code.split("_")[:2])
-        lost = main in ("SQLITE_IOERR", "SQLITE_NOTADB", "SQLITE_CORRUPT", "SQLITE_READONLY")
-        return Failure(code, text, _REMEDIES.get(main, "mend the cause and call again"), lost=lost)
+        remedy = _REMEDIES.get(main, "mend the cause and call again")
+        return Failure(code, text, remedy, lost=main in _LOST)
 
 
 def _begin_log(connection: SqliteConnection) -> bool:
@@ -181,11 +180,15 @@ def _use_wal(connection: SqliteConnection) -> None:
 _AGAIN = frozenset({"SQLITE_PROTOCOL", "SQLITE_BUSY_RECOVERY", "SQLITE_BUSY_SNAPSHOT"})
 """Another process recovers the WAL of one that was killed, or is slow at opening it."""
 
+_LOST = frozenset(
+    {"SQLITE_IOERR", "SQLITE_NOTADB", "SQLITE_CORRUPT", "SQLITE_READONLY", "SQLITE_CANTOPEN"}
+)
 _REMEDIES: Remedies = {
     "SQLITE_BUSY": "another process holds the database for long; end it and call again",
     "SQLITE_LOCKED": "another connection holds the table; call again",
     "SQLITE_FULL": "free space on the device and call again",
     "SQLITE_READONLY": "make the file and its directory writable for this user and call again",
+    "SQLITE_CANTOPEN": "see that it is a file that this user may read and write, its directory too",
     "SQLITE_PERM": "give this user access to the file and call again",
     "SQLITE_IOERR": "look at the kernel log: the device failed; committed tasks are kept",
     "SQLITE_NOTADB": "this file is no SQLite database: name another",
