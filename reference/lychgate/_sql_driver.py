@@ -52,6 +52,9 @@ class Words:
     returning: bool = True
     """Whether a change gives back the rows it met. If not, `_sql_split.py` looks at them first,
     and `claim` is that look."""
+    by_process: bool = False
+    """Whether all connections of a process share their locks, so that none may be open while it
+    forks (`_sql_fork.py`)."""
 
     def spelled(self, statement: str) -> str:
         """The statement in this engine's words."""

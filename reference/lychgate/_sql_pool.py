@@ -31,9 +31,6 @@ R = TypeVar("R")
 _TRIES = 6
 """How often a transaction is begun that others make fail."""
 
-_BY_PROCESS = frozenset({"sqlite"})
-"""Engines that take all connections of a process for one another's."""
-
 _FORK_WAIT_S = 60.0
 """How long a fork waits for transactions that are under way."""
 
@@ -69,7 +66,7 @@ class Pool:
         self._size = size
         self._wait = min(wait, threading.TIMEOUT_MAX)
         self._pid = pid
-        self._rests = driver.name in _BY_PROCESS
+        self._rests = driver.words.by_process
         self._has_inherited = False
         self._start()
         if self._rests:

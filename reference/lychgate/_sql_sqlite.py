@@ -74,7 +74,7 @@ class Sqlite:
     """The driver for one file."""
 
     name = "sqlite"
-    words = Words(now=_NOW, share="", skip="", claim=_CLAIM, alone="")
+    words = Words(now=_NOW, share="", skip="", claim=_CLAIM, alone="", by_process=True)
 
     def __init__(self, path: str, resolve: Callable[[str], str]) -> None:
         self._path = resolve(path)  # once: chdir does not move it
