@@ -33,6 +33,8 @@ os.dup2(high[1], 4)
 os.execv(sys.argv[3], sys.argv[3:])
 """
 """Puts the two ends where Chromium looks for them, and becomes Chromium."""
+_NO_PAGE = -32000
+"""The protocol's error for a page that is being left."""
 
 
 class Browser:
@@ -76,6 +78,11 @@ class Browser:
 
     def call(self, method: str, **params: Any) -> Any:
         """A command of the debugging protocol; its result."""
+        reply = self._ask(method, params)
+        assert "error" not in reply, reply
+        return reply["result"]
+
+    def _ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         self._ids += 1
         message = {"id": self._ids, "method": method, "params": params}
         if self._session is not None:
@@ -83,8 +90,8 @@ class Browser:
         os.write(self._to, json.dumps(message).encode() + b"\0")
         while (reply := self._next()).get("id") != self._ids:
             self._note(reply)
-        assert "error" not in reply, reply
-        return reply["result"]
+        answer: dict[str, Any] = reply
+        return answer
 
     def open(self, path: Path, fragment: str = "") -> None:
         """Load a file, and wait until it is there."""
@@ -101,9 +108,19 @@ class Browser:
     def wait_for(self, expression: str) -> None:
         """Until an expression is true."""
         deadline = time.monotonic() + LIMIT_S
-        while not self.js(f"Boolean({expression})"):
+        while not self._holds(f"Boolean({expression})"):
             assert time.monotonic() < deadline, f"{expression} is not true"
             time.sleep(0.02)
+
+    def _holds(self, expression: str) -> bool:
+        """Whether it is true now; it is not while one page goes and another comes."""
+        params = {"expression": expression, "returnByValue": True}
+        reply = self._ask("Runtime.evaluate", params)
+        if reply.get("error", {}).get("code") == _NO_PAGE:
+            return False
+        found = reply["result"]
+        assert "exceptionDetails" not in found, found
+        return bool(found["result"]["value"])
 
     def resize(self, width: int, height: int) -> None:
         size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": True}
