@@ -55,10 +55,15 @@ def engine_steps() -> dict[str, tuple[str, ...]]:
 
 
 def spec_actions(tools: Toolchain, spec: Spec, manifest: Manifest) -> dict[str, set[str]]:
-    """Per module of the spec, the actions that some model's behaviour is made of."""
+    """Per module of the spec, the actions that the behaviour of some model of the design is made of.
+
+    Not of rejected designs: a step that only they have is none of the spec.
+    """
     modules = spec.modules()
     behaviours: dict[str, set[str]] = {}
     for model in manifest.models:
+        if not model.positive:
+            continue
         name = cfg.parse(spec.config(model.config)).behaviour
         behaviours.setdefault(model.module, set()).add(name)
     found: dict[str, set[str]] = {}

@@ -139,3 +139,21 @@ def both_at_once(stage: Stage) -> None:
     history.did(0, last, worker.ask(last.request()))
     history.expect_no_errors()
     history.judge()
+
+
+@case("L1-FORK-008", "a child goes on while its parent closes, and after it", "D23, W13", FORK)
+def parent_closes(stage: Stage) -> None:
+    wanted = []
+    for first in (0, 1, 2, 4, 8, 16):  # what the parent does first: one of them meets the moment
+        worker, store = parent(stage)
+        theirs = dead_calls(store, f"child-{first}", 30)
+        mine = dead_calls(store, f"parent-{first}", first)
+        if store.offers("close"):
+            mine.append(store.call("close"))
+        their_replies, my_replies = worker.fork(theirs, mine)
+        all_right(theirs, their_replies)
+        all_right(mine, my_replies)
+        worker.exit()
+        wanted += ["before", *(f"child-{first}-{n}" for n in range(30))]
+        wanted += [f"parent-{first}-{n}" for n in range(first)]
+    expect_ids("dead tasks", stage.worker().open().dead_ids(), wanted)

@@ -5,8 +5,11 @@ from __future__ import annotations
 import atexit
 import json
 import os
+import sqlite3
+import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from lychgate_conformance._control import Control
@@ -278,3 +281,33 @@ class OneProcessOnly(Control):
         if getattr(self, "_opener", os.getpid()) != os.getpid():
             raise RuntimeError("opened in another process")
         return super().transaction()
+
+
+@mutant("connection-kept-over-a-fork", "L1-FORK-008")
+class ConnectionKept(Control):
+    """Keeps a connection in WAL mode; a child opens its own, and inherits SQLite's note of locks
+    that it does not have: its parent's close takes the log away under it."""
+
+    def __init__(self, **options: Any) -> None:
+        self._kept: dict[int, sqlite3.Connection] = {}
+        self._turn = threading.Lock()
+        super().__init__(**options)
+
+    @contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        with self._turn, self._connection() as db:  # which commits, or rolls back
+            db.execute("BEGIN IMMEDIATE")
+            yield db
+
+    def _connection(self) -> sqlite3.Connection:
+        if os.getpid() not in self._kept:
+            db = sqlite3.connect(
+                self.file, timeout=30.0, isolation_level=None, check_same_thread=False
+            )
+            db.execute("PRAGMA journal_mode = WAL")
+            self._kept[os.getpid()] = db
+        return self._kept[os.getpid()]
+
+    def close(self) -> None:
+        if (mine := self._kept.pop(os.getpid(), None)) is not None:
+            mine.close()
