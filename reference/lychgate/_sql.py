@@ -133,11 +133,7 @@ class Sql:
         key = stored_id(task_id)
         if worker.end(key, "finish", lambda db, token: self._db.finish(db, key, token)):
             return
-
-        def discard(db: Connection) -> bool:
-            return self._db.discard(db, key) or not self._db.exists(db, key)
-
-        if not self._pool.transact("remove_task", discard):
+        if self._pool.transact("remove_task", lambda db: self._db.take_unowned(db, key)) is None:
             raise worker.lost(key)
 
     def pending_tasks(self) -> list[Pending]:

@@ -155,10 +155,21 @@ class Statements:
         values = {"data": data, "codec": codec, "publish": publish_at, **_fence(key, token)}
         return db.change(self._retry, values) == 1
 
-    def discard(self, db: Connection, key: str) -> bool:
-        """Delete a task that nobody owns. If it is there afterwards, another had it."""
-        sql = "DELETE FROM lychgate_tasks WHERE id = :id AND owner_id IS NULL"
-        return db.change(sql, {"id": key}) == 1
+    def take_unowned(self, db: Connection, key: str) -> list[Row] | None:
+        """Delete a task that nobody owns: what it was, or nothing where there is no such task.
+
+        None: another has it. What was added or given back between two looks is looked at again.
+        """
+        where = "lychgate_tasks WHERE id = :id AND owner_id IS NULL"
+        while True:
+            gone = self._delete(db, where, "owner_id, publish_at", {"id": key})
+            if gone:
+                return gone
+            left = db.rows("SELECT owner_id FROM lychgate_tasks WHERE id = :id", {"id": key})
+            if not left:
+                return []
+            if left[0][0] is not None:
+                return None
 
     def exists(self, db: Connection, key: str) -> bool:
         return bool(db.rows("SELECT 1 FROM lychgate_tasks WHERE id = :id", {"id": key}))
@@ -174,10 +185,12 @@ class Statements:
 
         Without a token the task may be missing, but not another's.
         """
-        fence = _fence(row.key, token) if token else {"id": row.key}
-        where = _FENCE if token else "id = :id AND owner_id IS NULL"
-        gone = self._delete(db, f"lychgate_tasks WHERE {where}", "owner_id, publish_at", fence)
-        if not gone and (token or self.exists(db, row.key)):
+        if token is None:
+            gone = self.take_unowned(db, row.key)
+        else:
+            fence = _fence(row.key, token)
+            gone = self._delete(db, f"lychgate_tasks WHERE {_FENCE}", "owner_id, publish_at", fence)
+        if gone is None or (token and not gone):
             return False
         owner, publish = gone[0] if gone else (None, None)
         self.add_dead(db, row, owner, publish)

@@ -55,7 +55,7 @@ def engine_steps() -> dict[str, tuple[str, ...]]:
 
 
 def spec_actions(tools: Toolchain, spec: Spec, manifest: Manifest) -> dict[str, set[str]]:
-    """Per module of the spec, the actions that the behaviour of some model of the design is made of.
+    """Per module of the spec, the actions that the behaviour of some model of the design has.
 
     Not of rejected designs: a step that only they have is none of the spec.
     """

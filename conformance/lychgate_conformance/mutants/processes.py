@@ -285,8 +285,10 @@ class OneProcessOnly(Control):
 
 @mutant("connection-kept-over-a-fork", "L1-FORK-008")
 class ConnectionKept(Control):
-    """Keeps a connection in WAL mode; a child opens its own, and inherits SQLite's note of locks
-    that it does not have: its parent's close takes the log away under it."""
+    """Keeps a connection in WAL mode over a fork, whose locks its child believes to have as well.
+
+    The parent's close then takes the log away under the child.
+    """
 
     def __init__(self, **options: Any) -> None:
         self._kept: dict[int, sqlite3.Connection] = {}
