@@ -78,22 +78,23 @@ class Sqlite:
 
     def __init__(self, path: str, resolve: Callable[[str], str]) -> None:
         self._path = resolve(path)  # once: chdir does not move it
+        self._names = Names(self._path, BUSY_MS / 1000)
 
     @property
     def shown(self) -> str:
         return f"sqlite:///{self._path}"
 
     def connect(self) -> SqliteConnection:
-        names = self._names()
+        names = self._names
         with names.alone():
             if names.has_log():  # of others, or of one that died before its name was durable
                 with closing(self._session()) as visitor:  # takes it away, unless others have it
                     _begin_log(visitor)
-            return self._settled(names, self._session())
+            return self._settled(self._session())
 
     @contextmanager
     def migrating(self) -> Iterator[SqliteConnection]:
-        names = self._names()
+        names = self._names
         with names.alone():
             if names.exists() and self._is_hollow():
                 names.remove()  # its name may not be durable, and no further sync makes it so
@@ -101,10 +102,7 @@ class Sqlite:
                 names.make()
             with closing(self._session()) as connection:
                 _use_wal(connection)
-                yield self._settled(names, connection)
-
-    def _names(self) -> Names:
-        return Names(self._path, BUSY_MS / 1000)
+                yield self._settled(connection)
 
     def _session(self) -> SqliteConnection:
         inner = sqlite3.connect(
@@ -128,11 +126,11 @@ class Sqlite:
             ((application,),) = visitor.rows("PRAGMA application_id")
             return application == APPLICATION_ID and not _begin_log(visitor)
 
-    def _settled(self, names: Names, connection: SqliteConnection) -> SqliteConnection:
+    def _settled(self, connection: SqliteConnection) -> SqliteConnection:
         """The connection, when its files have durable names; else it is closed."""
         try:
             _begin_log(connection)
-            names.sync()
+            self._names.sync()
         except BaseException:
             connection.close()
             raise
@@ -147,7 +145,7 @@ class Sqlite:
         text = str(error)
         if isinstance(error, (OverflowError, sqlite3.DataError)) or code == "SQLITE_TOOBIG":
             return Failure(code, text, "give it in smaller parts", refused=True)
-        if code == "SQLITE_CANTOPEN" and not self._names().exists():
+        if code == "SQLITE_CANTOPEN" and not self._names.exists():
             return Failure(code, text, "apply the migrations", schema=True, lost=True)
         if text.startswith(("no such table", "no such column")):
             return Failure(code, text, "apply the migrations", schema=True)

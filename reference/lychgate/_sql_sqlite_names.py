@@ -28,6 +28,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+from lychgate._fs import OpenMode
 from lychgate._osfs import OsFs
 
 APPLICATION_ID = 0x4C796368
@@ -108,28 +109,26 @@ class Names:
                     what = f"{name} has data of a database that is not there"
                     raise Trouble("orphan", what, "put the database back, or move that file away")
             new = f"{self._path}{_NEW}"
-            _remove(new)
-            os.close(os.open(new, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
+            _unlink_all(new)  # what somebody who died had begun
+            self._fs.close(self._fs.open(new, OpenMode.CREATE_NEW))
             inner = sqlite3.connect(new, isolation_level=None)
             try:
                 inner.execute(f"PRAGMA application_id = {APPLICATION_ID}")
                 use_log(inner)
             finally:
                 inner.close()
-            fd = os.open(new, os.O_RDWR | os.O_CLOEXEC)
+            fd = self._fs.open(new, OpenMode.APPEND)
             try:
                 self._fs.fsync(fd)
             finally:
-                os.close(fd)
-            os.rename(new, self._path)
+                self._fs.close(fd)
+            self._fs.rename(new, self._path)
         self.sync()
 
     def remove(self) -> None:
         """Take away a database that holds nothing."""
         with _in_words(self._path):
-            for suffix in (*_BESIDE, ""):  # the database last: no log is ever without it
-                with suppress(FileNotFoundError):
-                    os.unlink(f"{self._path}{suffix}")
+            _unlink_all(self._path)
 
 
 def use_log(inner: sqlite3.Connection) -> None:
@@ -140,11 +139,11 @@ def use_log(inner: sqlite3.Connection) -> None:
         raise Trouble("journal_mode", what, "name a file on a local disk that has no errors")
 
 
-def _remove(new: str) -> None:
-    """What somebody who died had begun."""
-    for suffix in ("", *_BESIDE):
+def _unlink_all(path: str) -> None:
+    """A database and what is beside it; itself last, so that no log is ever without it."""
+    for suffix in (*_BESIDE, ""):
         with suppress(FileNotFoundError):
-            os.unlink(f"{new}{suffix}")
+            os.unlink(f"{path}{suffix}")
 
 
 @contextmanager

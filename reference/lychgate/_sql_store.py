@@ -189,8 +189,9 @@ class Statements:
             gone = self.take_unowned(db, row.key)
         else:
             fence = _fence(row.key, token)
-            gone = self._delete(db, f"lychgate_tasks WHERE {_FENCE}", "owner_id, publish_at", fence)
-        if gone is None or (token and not gone):
+            where = f"lychgate_tasks WHERE {_FENCE}"
+            gone = self._delete(db, where, "owner_id, publish_at", fence) or None
+        if gone is None:
             return False
         owner, publish = gone[0] if gone else (None, None)
         self.add_dead(db, row, owner, publish)
