@@ -22,6 +22,8 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from lychgate_tools.tlc.java import run
+
 SPEC = r"""---- MODULE Archive ----
 EXTENDS Naturals, Sequences, FiniteSets, TLC
 CONSTANT Workers
@@ -41,7 +43,7 @@ Ends == \A w \in Workers : one[w].at = 0 ~> one[w].at = 2
 ====
 """
 CONFIG = "SPECIFICATION Spec\nCONSTANT Workers = {u, v}\nINVARIANT Fits\nPROPERTIES Grows Ends\n"
-_ANSWER = "Model checking completed. No error has been found."
+_ANSWER = b"Model checking completed. No error has been found."
 _TIMEOUT_S = 60
 
 
@@ -102,19 +104,7 @@ def _answers(java: list[str], jar: Path, staging: Path, env: Mapping[str, str]) 
     private = Path(tempfile.mkdtemp(dir=staging))
     (private / "Archive.tla").write_text(SPEC, encoding="utf-8")
     (private / "Archive.cfg").write_text(CONFIG, encoding="utf-8")
-    own = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
-    own += [f"-Djava.io.tmpdir={private}", f"-Duser.home={private}"]
+    options = [*java, "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
     tlc = ["tlc2.TLC", "-tool", "-coverage", "1", "-fp", "0", "-workers", "1", "Archive.tla"]
-    done = subprocess.run(
-        [*java, *own, "-cp", str(jar), *tlc],
-        cwd=private,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        timeout=_TIMEOUT_S,
-        text=True,
-        errors="replace",
-        check=False,
-        env=env,
-    )
+    done = run(options, jar, private, tlc, env, _TIMEOUT_S)
     return done.returncode == 0 and _ANSWER in done.stdout

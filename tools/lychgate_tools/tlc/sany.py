@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lychgate_tools.spec_text import Source
+from lychgate_tools.tlc.java import run
 from lychgate_tools.tlc.output import complaint
 from lychgate_tools.tlc.runner import place
 from lychgate_tools.tlc.toolchain import Toolchain, environment
@@ -145,18 +146,9 @@ def parse(tools: Toolchain, modules: Mapping[str, str], root: str) -> Parsed:
 
 
 def _java(tools: Toolchain, private: Path, *command: str) -> bytes:
-    options = ["-Xss8m", f"-Djava.io.tmpdir={private}", f"-Duser.home={private}"]
+    java = [str(tools.java), "-Xss8m"]
     try:
-        return subprocess.run(
-            [str(tools.java), *options, "-cp", str(tools.jar), *command],
-            cwd=private,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            timeout=_TIMEOUT_S,
-            check=False,
-            env=environment(),
-        ).stdout
+        return run(java, tools.jar, private, command, environment(), _TIMEOUT_S).stdout
     except subprocess.TimeoutExpired as error:
         raise UserError(f"SANY gave no answer in {_TIMEOUT_S} s") from error
 
